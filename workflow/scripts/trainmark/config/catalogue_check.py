@@ -29,19 +29,22 @@ def check_own_datasets(
 
 
 def _format_findings(shipped: Mapping, own: Mapping) -> Iterator[Finding]:
-    """Find entries that change the format of a shipped dataset: they would keep the keys of the old format."""
+    """Find entries that change the format of a shipped dataset: they keep the keys of the old one."""
     for name in shipped.keys() & own.keys():
         format_name = shipped[name]["format"]
         if isinstance(own[name], Mapping) and own[name].get("format", format_name) != format_name:
             found = f"found {format_value(own[name]['format'])}"
-            yield (name, "format"), f"{found}; allowed: {format_name}, or another name for your own dataset"
+            allowed = f"{format_name}, or another name for your own dataset"
+            yield (name, "format"), f"{found}; allowed: {allowed}"
 
 
 def _findings(catalogue: Mapping, schema: Mapping) -> list[Finding]:
-    in_schema = list(schema_findings(catalogue, _with_formats(schema["$defs"]["catalogue"], catalogue)))
-    return in_schema or [
-        finding for name, entry in catalogue.items() for finding in _entry_findings(name, entry, catalogue)
-    ]
+    with_formats = _with_formats(schema["$defs"]["catalogue"], catalogue)
+    found = list(schema_findings(catalogue, with_formats))
+    if not found:
+        for name, entry in catalogue.items():
+            found += _entry_findings(name, entry, catalogue)
+    return found
 
 
 def _with_formats(schema: dict, catalogue: Mapping) -> dict:
@@ -70,11 +73,12 @@ def _of_format(any_entry: Mapping, form: Format) -> dict:
 
 
 def _entry_findings(name: str, entry: Mapping, catalogue: Mapping) -> Iterator[Finding]:
-    """Find keys of an entry that fit its format, and do not fit each other or the entry that it is a part of."""
+    """Find keys of an entry that do not fit each other, or the entry that it is a part of."""
     names = [file["name"] for file in entry.get("files", [])]
     for twice in sorted({file_name for file_name in names if names.count(file_name) > 1}):
         yield (name, "files"), f"found the name {twice} twice; allowed: each file name once"
-    classes, of = entry.get("classes"), entry.get("of")
+    classes = entry.get("classes")
+    of = entry.get("of")
     class_names = len(entry.get("class_names", []))
     if classes and class_names and class_names != classes:
         found = f"found {class_names} class_names and {classes} classes"

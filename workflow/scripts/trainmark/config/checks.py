@@ -1,6 +1,6 @@
-"""Check a config for mistakes that its schema cannot find: keys, recipes and datasets that do not fit each other.
+"""Check a config for mistakes that its schema cannot find: what does not fit each other.
 
-Functions that begin with `_` yield findings whose key paths begin in the experiment, unless they say otherwise.
+Functions that begin with `_` yield key paths inside the experiment, unless they say otherwise.
 """
 
 import os
@@ -37,23 +37,24 @@ from trainmark.recipes.weights_file import initial_weights_file, why_unfit
 from trainmark.trainer import DEVICES, STOCK, TUNED, Trainer, trainers_of
 from trainmark.variant import expanded, split_name, variant_name
 
+Findings = Iterator[Finding]
+
 ENVIRONMENTS = Path(__file__).resolve().parents[4] / "envs"
 
 MIRROR_VARIABLE = "TRAINMARK_MIRROR"
 """Environment variable that names the mirror if the config names none."""
 
 RULE_CONSTANTS = {**DEFAULT_CONSTANTS, "adam_algorithm_1": DEFAULT_CONSTANTS["adam"]}
-"""The constants of each update rule that a recipe can have; experiments can't choose the last one."""
+"""The constants of each rule that a recipe can have; experiments can't choose the last one."""
 
 OF_PAIRS = ("experiment", "recipe", "dataset")
 """What a claim on certificates may name."""
 
 
 def check_mirror(config: Mapping, documents: Mapping[str, Mapping]) -> None:
-    """Raise ConfigError if the mirror is a folder that does not exist, or an address with an unknown scheme.
+    """Raise ConfigError if nothing can be fetched from the mirror of the config or, if it has none, the environment.
 
-    config: merged from `documents`, and already checked against the schema. Without a mirror in it, that of the
-        environment is checked.
+    config: merged from `documents`, and already checked against the schema.
     """
     mirror = config.get("mirror")
     if problem := mirror_problem(mirror or os.environ.get(MIRROR_VARIABLE) or "."):
@@ -62,7 +63,7 @@ def check_mirror(config: Mapping, documents: Mapping[str, Mapping]) -> None:
         raise_findings([(("mirror",), problem)], documents)
 
 
-def findings(config: Mapping, catalogue: Mapping, defaults: Mapping[str, Any]) -> Iterator[Finding]:
+def findings(config: Mapping, catalogue: Mapping, defaults: Mapping[str, Any]) -> Findings:
     """Yield a finding for each mistake in a checked config with defaults; its variants are `expanded`.
 
     defaults: those of an experiment.
@@ -74,11 +75,11 @@ def findings(config: Mapping, catalogue: Mapping, defaults: Mapping[str, Any]) -
     yield from _claims(config)
 
 
-def _experiment(experiment: Mapping, catalogue: Mapping, defaults: Mapping[str, Any]) -> Iterator[Finding]:
+def _experiment(experiment: Mapping, catalogue: Mapping, defaults: Mapping[str, Any]) -> Findings:
     yield from _commands(experiment)
     for i, name in enumerate(experiment["recipes"]):
         if problem := _recipe_problem(name):
-            yield ("recipes", i), f"the recipe {name}: {problem}; correct its entry in the catalogue, or its network"
+            yield ("recipes", i), f"the recipe {name}: {problem}; correct its entry or its network"
             continue
         yield from _recipe(RECIPES[name], experiment)
         yield from _optimizer(RECIPES[name], experiment)
@@ -90,17 +91,18 @@ def _experiment(experiment: Mapping, catalogue: Mapping, defaults: Mapping[str, 
         yield from _workers(experiment, catalogue)
 
 
-def _commands(experiment: Mapping) -> Iterator[Finding]:
+def _commands(experiment: Mapping) -> Findings:
     environments = [file.stem for file in own_paths(ENVIRONMENTS, "*.yaml")]
     for name, command in experiment["commands"].items():
         for path, sentence in problems(command):
             yield ("commands", name, *path), sentence
         named = command["environment"]
-        is_file = named and (Path(named).is_dir() or (named.endswith(".yaml") and Path(named).is_file()))
-        if named and named not in environments and not is_file:
+        if named is None or named in environments or Path(named).is_dir():
+            continue
+        if not (named.endswith(".yaml") and Path(named).is_file()):
+            found = f"found {format_value(named)}, which is not there"
             allowed = f"{', '.join(environments)}, a .yaml file, or the folder of an environment"
-            found = f"found {format_value(named)}, which is not there; allowed: {allowed}"
-            yield ("commands", name, "environment"), found
+            yield ("commands", name, "environment"), f"{found}; allowed: {allowed}"
 
 
 # --- recipes ------------------------------------------------------------------------------------------------------
@@ -111,27 +113,30 @@ def _recipe_problem(name: str) -> str | None:
     """Return what is wrong with a recipe, whatever the experiment; None if nothing is."""
     recipe, optimizer = RECIPES[name], RECIPES[name].optimizer
     if recipe.initializer not in KERNEL_INITIALIZERS:
-        return f"unknown initializer {recipe.initializer!r}; known: {', '.join(KERNEL_INITIALIZERS)}"
+        known = ", ".join(KERNEL_INITIALIZERS)
+        return f"unknown initializer {recipe.initializer!r}; known: {known}"
     if optimizer.rule not in RULE_CONSTANTS:
         return f"unknown update rule {optimizer.rule!r}; known: {', '.join(RULE_CONSTANTS)}"
     needed, given = RULE_CONSTANTS[optimizer.rule].keys(), optimizer.as_dict().keys() - {"rule"}
     if given != needed:
-        return f"the rule {optimizer.rule} has {', '.join(needed)}, and its optimizer has {', '.join(sorted(given))}"
+        constants = ", ".join(needed)
+        return f"the rule {optimizer.rule} has {constants}, and its optimizer has {', '.join(sorted(given))}"
     try:
         count = recipe.architecture(recipe.input_shape, recipe.published_classes).parameter_count()
     except ValueError as error:
         return str(error)
     if count == recipe.published_parameters:
         return None
-    return f"its network has {count:,} parameters, and its published_parameters are {recipe.published_parameters:,}"
+    published = f"{recipe.published_parameters:,}"
+    return f"its network has {count:,} parameters, and its published_parameters are {published}"
 
 
-def _recipe(recipe: Recipe, experiment: Mapping) -> Iterator[Finding]:
+def _recipe(recipe: Recipe, experiment: Mapping) -> Findings:
     """Find settings that have no effect on a recipe."""
     changes, dropout = experiment["input"], experiment["dropout"]
     transform = merged_input(recipe.input, changes)
     if transform is None and changes:
-        found = f"found {format_value(changes)}, and the recipe {recipe.name} takes token ids as they are stored"
+        found = f"found {format_value(changes)}, and the recipe {recipe.name} takes token ids"
         yield ("input",), f"{found}; allowed: no input, or a recipe for images"
     elif transform and changes.get("random_crop") and not transform.crop:
         found = f"found true, and the recipe {recipe.name} takes whole images"
@@ -141,10 +146,12 @@ def _recipe(recipe: Recipe, experiment: Mapping) -> Iterator[Finding]:
         yield ("dropout",), f"{found}; allowed: null, or a recipe with dropout"
 
 
-def _optimizer(recipe: Recipe, experiment: Mapping) -> Iterator[Finding]:
+def _optimizer(recipe: Recipe, experiment: Mapping) -> Findings:
     """Find constants, schedules and restarts that have no effect, or that are impossible."""
-    chosen, schedule = experiment["optimizer"], experiment["learning_rate_schedule"]
-    constants = merged_constants(recipe.optimizer.as_dict(), {key: chosen[key] for key in chosen if key == "rule"})
+    chosen = experiment["optimizer"]
+    schedule = experiment["learning_rate_schedule"]
+    chosen_rule = {"rule": chosen["rule"]} if "rule" in chosen else {}
+    constants = merged_constants(recipe.optimizer.as_dict(), chosen_rule)
     rule = constants.pop("rule")
     whose = "" if "rule" in chosen else f" of the recipe {recipe.name}"
     for key in chosen.keys() - {"rule", *constants}:
@@ -152,14 +159,15 @@ def _optimizer(recipe: Recipe, experiment: Mapping) -> Iterator[Finding]:
         yield ("optimizer", key), f"{found}; allowed: {', '.join(constants)}, or another rule"
     path = ("learning_rate_schedule",)
     if schedule and rule == "rmsprop_warmup":
-        found = f"found {format_value(schedule)}, but the rule rmsprop_warmup has a schedule of its own"
-        yield path, f"{found}; allowed: no learning_rate_schedule, or another rule"
+        allowed = "no learning_rate_schedule, or another rule"
+        yield path, f"the rule rmsprop_warmup has a schedule of its own; allowed: {allowed}"
     if "factor" in schedule and not schedule.get("milestones"):
-        yield (*path, "factor"), "has no effect without milestones; allowed: no factor, or milestones with it"
+        yield (*path, "factor"), "has no effect without milestones; allowed: milestones with it"
     if schedule.get("warmup_epochs") and not schedule.get("scale_with_batch"):
-        allowed = "no warmup_epochs, or scale_with_batch: true"
-        yield (*path, "warmup_epochs"), f"has no effect, since the rate is not scaled; allowed: {allowed}"
-    restarts, parts = experiment["optimizer_restarts"], experiment["optimizer_restarts"] + 1
+        allowed = "scale_with_batch: true with it"
+        yield (*path, "warmup_epochs"), f"has no effect on an unscaled rate; allowed: {allowed}"
+    restarts = experiment["optimizer_restarts"]
+    parts = restarts + 1
     if wrong := [epochs for epochs in experiment["epochs"] if epochs % parts]:
         found = f"found {restarts}, but {wrong[0]} epochs have no {parts} equal parts"
         yield ("optimizer_restarts",), f"{found}; allowed: epochs divisible by {parts}"
@@ -168,56 +176,64 @@ def _optimizer(recipe: Recipe, experiment: Mapping) -> Iterator[Finding]:
 # --- datasets -----------------------------------------------------------------------------------------------------
 
 
-def _dataset(recipe: Recipe, i: int, dataset: str, experiment: Mapping, catalogue: Mapping) -> Iterator[Finding]:
+def _dataset(recipe: Recipe, i: int, dataset: str, experiment: Mapping, catalogue: Mapping) -> Findings:
     """Find why a recipe does not fit a dataset, and what does not fit both."""
-    transform, shape = merged_input(recipe.input, experiment["input"]), sample_shape(dataset, catalogue)
+    transform = merged_input(recipe.input, experiment["input"])
+    shape = sample_shape(dataset, catalogue)
     if misfit := _misfit(recipe, transform, dataset, catalogue):
         can_crop = recipe.fits_cropped(shape)
+        path = ("input", "crop") if "crop" in experiment["input"] and can_crop else ("recipes", i)
+        found = f"the recipe {recipe.name} does not fit the dataset {dataset}: it {misfit}"
         fitting = [name for name in catalogue if not _misfit(recipe, transform, name, catalogue)]
-        ways = [f"a dataset that fits ({', '.join(fitting)})"] if fitting else []
-        ways += ["another recipe", *(["another input.crop"] if can_crop else [])]
-        yield (
-            ("input", "crop") if "crop" in experiment["input"] and can_crop else ("recipes", i),
-            f"the recipe {recipe.name} does not fit the dataset {dataset}: it {misfit}; allowed: {', or '.join(ways)}",
-        )
+        ways = ["another recipe"]
+        if fitting:
+            ways.insert(0, f"a dataset that fits ({', '.join(fitting)})")
+        if can_crop:
+            ways.append("another input.crop")
+        yield path, f"{found}; allowed: {', or '.join(ways)}"
     else:
-        yield from _initial_weights(recipe, seen_shape(transform, shape), dataset, experiment, catalogue)
+        seen = seen_shape(transform, shape)
+        yield from _initial_weights(recipe, seen, dataset, experiment, catalogue)
     size = configured_batch_size(recipe.batch_size, experiment["batch_size"]) or 0
     samples = catalogue[dataset].get("samples", {"train": size})["train"]
     if size > samples:
-        whose = "" if size == experiment["batch_size"] else f", the batch size of the recipe {recipe.name}"
+        whose = "" if size == experiment["batch_size"] else f" of the recipe {recipe.name}"
         found = f"found {size}{whose}, but the dataset {dataset} has {samples} training samples"
         yield ("batch_size",), f"{found}; allowed: full, or a whole number, 1 to {samples}"
 
 
 def _misfit(recipe: Recipe, transform: InputTransform | None, dataset: str, catalogue: Mapping) -> str | None:
-    misfit = recipe.misfit(sample_shape(dataset, catalogue), transform, vocabulary_size(dataset, catalogue))
-    if not misfit and transform and not transform.crop and kind_of(dataset, catalogue) == "image_lists":
+    words = vocabulary_size(dataset, catalogue)
+    misfit = recipe.misfit(sample_shape(dataset, catalogue), transform, words)
+    takes_whole_images = transform is not None and not transform.crop
+    if not misfit and takes_whole_images and kind_of(dataset, catalogue) == "image_lists":
         return "takes whole images, and image files are trained on with an input.crop"
     return misfit
 
 
 def _initial_weights(
     recipe: Recipe, shape: tuple[int, ...], dataset: str, experiment: Mapping, catalogue: Mapping
-) -> Iterator[Finding]:
+) -> Findings:
     file = initial_weights_file(experiment)
-    classes = catalogue[dataset].get("classes")  # None: a folder's classes are counted when it is prepared
-    if file and (why := why_unfit(file, recipe.architecture(shape, classes) if classes else None)):
+    # A folder's classes are counted when it is prepared.
+    classes = catalogue[dataset].get("classes")
+    network = recipe.architecture(shape, classes) if classes else None
+    if file and (why := why_unfit(file, network)):
         found = f"found {format_value(experiment['initial_weights'])}, a file that {why}"
         whose = f"a run of {recipe.name} with {classes or 'as many'} classes, in any framework"
         yield ("initial_weights",), f"{found}; allowed: weights.npz of {whose}, or null"
 
 
-def _stream(experiment: Mapping, catalogue: Mapping, defaults: Mapping[str, Any]) -> Iterator[Finding]:
+def _stream(experiment: Mapping, catalogue: Mapping, defaults: Mapping[str, Any]) -> Findings:
     """Find settings of streamed images in an experiment that streams none."""
-    transforms = [merged_input(RECIPES[recipe].input, experiment["input"]) for recipe in experiment["recipes"]]
-    kinds = [kind_of(dataset, catalogue) for dataset in experiment["datasets"]]
-    if any(is_streamed(transform, kind) for transform, kind in product(transforms, kinds)):
-        return
+    for recipe, dataset in product(experiment["recipes"], experiment["datasets"]):
+        transform = merged_input(RECIPES[recipe].input, experiment["input"])
+        if is_streamed(transform, kind_of(dataset, catalogue)):
+            return
     for key in ("loader", "evaluation_batch_size"):
         if experiment[key] != defaults[key]:
-            allowed = f"no {key}, a dataset of image files, or an input with random_crop or random_flip"
-            yield (key,), f"has no effect, since the experiment streams no images; allowed: {allowed}"
+            found = "has no effect, since the experiment streams no images"
+            yield (key,), f"{found}; allowed: image files, or an input with random_crop or random_flip"
 
 
 # --- trainers -----------------------------------------------------------------------------------------------------
@@ -232,21 +248,23 @@ def _possible_trainers(experiment: Mapping) -> list[Trainer]:
     return trainers_of({**experiment, "devices": _possible_devices(experiment)})
 
 
-def _trainers(experiment: Mapping) -> Iterator[Finding]:
-    """Find a baseline that the experiment does not have, and loops that its frameworks do not have."""
-    trainers, baseline = [trainer.name for trainer in _possible_trainers(experiment)], experiment["baseline"]
+def _trainers(experiment: Mapping) -> Findings:
+    """Find a baseline that the experiment lacks, and loops that its frameworks lack."""
+    trainers = [trainer.name for trainer in _possible_trainers(experiment)]
+    baseline = experiment["baseline"]
     if baseline not in (None, *trainers):
         yield ("baseline",), f"found {format_value(baseline)}; allowed: null, {', '.join(trainers)}"
     frameworks = known_frameworks()
     for i, loop in enumerate(experiment["loops"]):
-        lacking = [framework for framework in experiment["frameworks"] if loop not in frameworks[framework].loops]
+        having = [name for name, framework in frameworks.items() if loop in framework.loops]
+        lacking = [name for name in experiment["frameworks"] if name not in having]
         if lacking:
-            having = ", ".join(framework.name for framework in frameworks.values() if loop in framework.loops)
-            found = f"found {format_value(loop)}, but there is no {loop} loop for {' and '.join(lacking)}"
-            yield ("loops", i), f"{found}; allowed: stock, or only frameworks with a {loop} loop ({having})"
+            found = f"there is no {loop} loop for {' and '.join(lacking)}"
+            allowed = f"stock, or only frameworks with a {loop} loop ({', '.join(having)})"
+            yield ("loops", i), f"{found}; allowed: {allowed}"
 
 
-def _workers(experiment: Mapping, catalogue: Mapping) -> Iterator[Finding]:
+def _workers(experiment: Mapping, catalogue: Mapping) -> Findings:
     """Find why trainers of the experiment can't have several workers."""
     for i, workers in enumerate(experiment["workers"]):
         if workers > 1:
@@ -257,21 +275,24 @@ def _workers(experiment: Mapping, catalogue: Mapping) -> Iterator[Finding]:
 def _why_not(workers: int, experiment: Mapping, catalogue: Mapping) -> Iterator[str]:
     if TUNED in experiment["loops"]:
         yield f"several workers train only in the loop {STOCK}; allowed: 1, or loops: [{STOCK}]"
-    engines = {framework.name: framework.engine for framework in known_frameworks().values() if framework.engine}
+    engines = {name: one.engine for name, one in known_frameworks().items() if one.engine}
     for framework in experiment["frameworks"]:
         if framework not in engines:
-            yield f"{framework} has no engine for several workers; allowed: 1, or the frameworks {', '.join(engines)}"
+            allowed = f"1, or the frameworks {', '.join(engines)}"
+            yield f"{framework} has no engine for several workers; allowed: {allowed}"
             continue
         for recipe, op in product(experiment["recipes"], sorted(engines[framework].lacks)):
             if op in _ops(recipe):
-                having = ", ".join(name for name, engine in engines.items() if op not in engine.lacks)
+                having = [name for name, engine in engines.items() if op not in engine.lacks]
                 yield (
-                    f"{engines[framework].name}, the engine of {framework}, computes {op} of {recipe} over the samples "
-                    f"of all workers, and other engines over those of each; allowed: 1, or the frameworks {having}"
+                    f"{engines[framework].name}, the engine of {framework}, computes {op} of {recipe} "
+                    "over the samples of all workers, and other engines over those of each; "
+                    f"allowed: 1, or the frameworks {', '.join(having)}"
                 )
     for recipe, dataset in product(experiment["recipes"], experiment["datasets"]):
         samples = catalogue[dataset].get("samples", {}).get("train")
-        size = configured_batch_size(RECIPES[recipe].batch_size, experiment["batch_size"]) or samples
+        size = configured_batch_size(RECIPES[recipe].batch_size, experiment["batch_size"])
+        size = size or samples
         last = size and ((samples or 0) % size or size)
         if last is not None and last < workers:
             which = f"the last batch has {last} samples ({recipe} on {dataset})"
@@ -282,40 +303,48 @@ def _why_not(workers: int, experiment: Mapping, catalogue: Mapping) -> Iterator[
 def _ops(name: str) -> frozenset[str]:
     """Return the layer types of a recipe's network."""
     recipe = RECIPES[name]
-    return frozenset(node.op for node in recipe.architecture(recipe.input_shape, recipe.published_classes).nodes)
+    architecture = recipe.architecture(recipe.input_shape, recipe.published_classes)
+    return frozenset(node.op for node in architecture.nodes)
 
 
 # --- the whole config ---------------------------------------------------------------------------------------------
 
 
-def _figures(config: Mapping) -> Iterator[Finding]:
+def _figures(config: Mapping) -> Findings:
     """Find trainers of figures that no experiment may have."""
     known: dict[str, None] = {}
     for experiment in config["experiments"].values():
-        commands = [Trainer(FRAMEWORK, device) for device in _possible_devices(experiment) if experiment["commands"]]
-        known |= dict.fromkeys(map(str, [*_possible_trainers(experiment), *commands]))
+        trainers = _possible_trainers(experiment)
+        if experiment["commands"]:
+            trainers += [Trainer(FRAMEWORK, device) for device in _possible_devices(experiment)]
+        known |= dict.fromkeys(map(str, trainers))
     for i, trainer in enumerate(config["figures"].get("trainers") or ()):
         if trainer not in known:
-            yield ("figures", "trainers", i), f"found {format_value(trainer)}; allowed: {', '.join(known)}"
+            found = f"found {format_value(trainer)}"
+            yield ("figures", "trainers", i), f"{found}; allowed: {', '.join(known)}"
 
 
-def _claims(config: Mapping) -> Iterator[Finding]:
+def _claims(config: Mapping) -> Findings:
     """Find mistakes in the claims, with whole key paths."""
     known = _known_values(config)
     for i, claim in enumerate(config["claims"]):
-        path, where = ("claims", i), claim.get("where", {})
-        if ("verdict" in claim) + ("pairs" in claim) + ("at_least" in claim or "at_most" in claim) != 1:
+        path = ("claims", i)
+        where = claim.get("where", {})
+        has_bound = "at_least" in claim or "at_most" in claim
+        if ("verdict" in claim) + ("pairs" in claim) + has_bound != 1:
             yield path, "allowed: at_least, at_most or both; or verdict; or pairs"
         if "pairs" not in claim and not where:
-            yield path, "where is missing; allowed: values of columns of tidy.csv that only one row has"
+            yield path, "where is missing; allowed: values that only one row of tidy.csv has"
         if "pairs" in claim:
             for key in set(where).difference(OF_PAIRS):
-                yield (*path, "where", key), f"has no effect on pairs; allowed: {', '.join(OF_PAIRS)}"
+                allowed = ", ".join(OF_PAIRS)
+                yield (*path, "where", key), f"has no effect on pairs; allowed: {allowed}"
         if claim.get("at_least", 0) > claim.get("at_most", claim.get("at_least", 0)):
             yield (*path, "at_least"), f"found {claim['at_least']}, which is more than at_most"
         for key, values in known.items():
             if key in where and where[key] not in values:
-                yield (*path, "where", key), f"found {format_value(where[key])}; allowed: {', '.join(map(str, values))}"
+                allowed = ", ".join(map(str, values))
+                yield (*path, "where", key), f"found {format_value(where[key])}; allowed: {allowed}"
 
 
 def _known_values(config: Mapping) -> dict[str, list]:
@@ -334,28 +363,33 @@ def _known_values(config: Mapping) -> dict[str, list]:
 # --- variants -----------------------------------------------------------------------------------------------------
 
 
-def variant_findings(config: Mapping) -> Iterator[Finding]:
-    """Yield a finding for each mistake in variants. config: the checked config, with defaults, not `expanded`."""
+def variant_findings(config: Mapping) -> Findings:
+    """Yield a finding for each mistake in variants.
+
+    config: the checked config, with defaults, not `expanded`.
+    """
     for name, experiment in config["experiments"].items():
-        path, variants = ("experiments", name, "variants"), experiment["variants"]
+        path = ("experiments", name, "variants")
+        variants = experiment["variants"]
         if not variants:
             continue
         if experiment["commands"]:
-            yield path, "has no effect on the commands of the experiment; allowed: commands in another experiment"
+            yield path, "has no effect on commands; allowed: commands in another experiment"
         if len(variants) == 1:
-            yield path, "found one variant; allowed: two or more, or its settings in the experiment itself"
+            yield path, "found one variant; allowed: two or more, or its settings in the experiment"
         settings = expanded({name: experiment})
         for first, second in combinations(variants, 2):
             pair = [settings[variant_name(name, variant)] for variant in (first, second)]
             for recipe in experiment["recipes"]:
                 one, other = (_meant(RECIPES[recipe], variant) for variant in pair)
                 if (variants[first] or variants[second]) and not differing_settings(one, other):
-                    found = f"is the same training as {first} with the recipe {recipe}; allowed: other settings. To see"
-                    how = "how two equal trainings differ, leave the settings of both empty ({})"
-                    yield (*path, second), f"{found} {how}"
+                    found = f"is the same training as {first} with the recipe {recipe}"
+                    allowed = "other settings, or two variants without any ({}), to see how equal ones differ"
+                    yield (*path, second), f"{found}; allowed: {allowed}"
 
 
 def _meant(recipe: Recipe, settings: Mapping) -> dict:
     """Return the settings of a variant, with the recipe's rates of dropout if it sets none."""
     meant = effective_settings(recipe_values(recipe), settings)
-    return meant | {"dropout": recipe.dropout_rates if meant["dropout"] is None else [meant["dropout"]]}
+    rate = meant["dropout"]
+    return meant | {"dropout": recipe.dropout_rates if rate is None else [rate]}
