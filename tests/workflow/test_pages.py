@@ -27,7 +27,6 @@ SKIPPED = {
     "snakemake --cores 4 --resources gpu=1 --configfile my.yaml": "80 runs: minutes",
     "python3 -m venv": "installs torch; the environment of the tests stands in for that of the page",
     "torch-environment": "as above",
-    "python workflow/scripts/import_config.py": "reads a file of the original recipe",
     "run=": "of reviews that are fetched; RESULTS has another run",
     "python workflow/scripts/predict.py $run reviews.txt": "as above",
     "echo": "as above",

@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of all figures: those of the config's key `figures`, which docs/config.md explains."""
+    """Add the options of all figures: those of the config's key `figures`, which config/schema.yaml explains."""
     options = parser.add_argument_group("figures", "as the key figures of a config")
     options.add_argument(
         "--width", type=between(*WIDTHS_MM), metavar="MM", help="width in mm (default: that of 1 or 2 columns)"

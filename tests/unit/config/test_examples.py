@@ -41,12 +41,6 @@ def test_every_file_but_imagenets_can_be_fetched():
             assert not (url.query or url.username or url.fragment), (name, url)
 
 
-def test_no_two_datasets_have_one_title_and_no_two_files_one_checksum():
-    titles = [entry["title"] for entry in CATALOGUE.values()]
-    checksums = [file.get("sha256") or file["md5"] for _, file in FILES]
-    assert (len(set(titles)), len(set(checksums))) == (len(titles), len(checksums))
-
-
 # --- the examples -------------------------------------------------------------------------------------------------
 
 
@@ -96,9 +90,8 @@ def test_the_entries_that_the_page_shows_are_right(entry):
     assert load_config([], config, "the page")[1]["mine"] == mine
 
 
-def test_the_smallest_crops_that_page_and_schema_name_are_those_of_the_recipes(schema):
-    described = schema["$defs"]["experiment"]["properties"]["input"]["properties"]["crop"]["description"]
-    for name, recipe in RECIPES.items():
-        if side := recipe.certified_side:
-            assert re.search(rf"\b{side} [^0-9]*\b{name}\b", " ".join(described.split())), name
-            assert re.search(rf"\b{side} x {side} for [^0-9]*`{name}`", " ".join(PAGE.split())), name
+@pytest.mark.parametrize("example", sorted((CONFIGS / "variants").iterdir()), ids=lambda file: file.stem)
+def test_the_examples_of_variants_compare_two_frameworks(example):
+    runs = runs_of(example)
+    assert {run.trainer.framework for run in runs} == {"chainer", "flax"}
+    assert {run.experiment.split(".")[0] for run in runs} == {example.stem}

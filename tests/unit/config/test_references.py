@@ -1,14 +1,10 @@
 """The published results: those that are shipped hold, and a wrong file is refused with its path and what is wrong."""
 
-import json
-from math import isnan
-
-import jsonschema
 import pytest
 import yaml
 from harness import REPOSITORY
 
-from trainmark.config.references import REFERENCES, SCHEMA_FILE, read_references
+from trainmark.config.references import read_references
 from trainmark.errors import ConfigError
 from trainmark.recipes.catalogue import RECIPES
 
@@ -30,25 +26,10 @@ def test_every_reference_is_one_of_a_recipe_and_a_dataset():
     assert prefixes == [], "a note finds an entry by the beginning of its label"
 
 
-def test_the_julia_table_has_its_nan_cell_and_the_log_of_kerass_example_is_whole():
-    on_cpu, on_gpu = [one for one in read_references() if one["recipe"] == "mnist-mlp-flux"]
-    assert [one["epochs"] for one in on_cpu["results"]] == [10, 20, 50, 200]
-    last = on_cpu["results"][-1]
-    assert isnan(last["train_loss"]) and last.keys() == {"epochs", "train_loss"}, "and no time there"
-    assert on_gpu["results"][-1]["training_seconds"] == 11.1517
-    log = next(one for one in read_references() if one["hardware"] == "GRID K520")
-    assert [one["epochs"] for one in log["results"]] == list(range(1, 21))
-    times = {"epochs": 20, "training_seconds": 6 * 7 + 14 * 8}
-    assert log["results"][-1] == times | {"test_loss": 0.0979, "test_accuracy": 0.9851}
-
-
 @pytest.mark.parametrize(
     ("change", "found"),
     [
         ({"yeer": 2017}, "references\\[0\\] must not contain {'yeer'} properties"),
-        ({"year": "2017"}, "year must be integer"),
-        ({"results": []}, "results must contain at least 1 items"),
-        ({"results": [{"epochs": 1}]}, "must contain at least 2 properties"),
         ({"results": [{"epochs": 1, "test_accuracy": 98.5}]}, "test_accuracy must be smaller than or equal to 1"),
         ({"source": ...}, "must contain \\['source'\\] properties"),
     ],
@@ -60,8 +41,3 @@ def test_a_wrong_entry_is_refused(tmp_path, change, found):
     with pytest.raises(ConfigError, match=found) as raised:
         read_references(file)
     assert str(file) in str(raised.value)
-
-
-def test_the_schema_is_a_schema_and_the_file_is_where_it_says():
-    jsonschema.Draft202012Validator.check_schema(json.loads(SCHEMA_FILE.read_text()))
-    assert REFERENCES == REPOSITORY / "config" / "references.yaml"

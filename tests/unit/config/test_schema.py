@@ -2,18 +2,14 @@
 default right, and every config file that is shipped in keeping with it.
 """
 
-from collections import OrderedDict
 from dataclasses import asdict
-from datetime import date
-from functools import reduce
 
 import jsonschema
 import pytest
 import yaml
 
-from trainmark.config.load import REPOSITORY, load_config, merge, plain, read_yaml
+from trainmark.config.load import REPOSITORY, load_config, read_yaml
 from trainmark.datasets.catalogue import known_formats
-from trainmark.errors import ConfigError
 from trainmark.plan.campaign import Campaign
 from trainmark.plan.matrix import with_devices
 from trainmark.recipes.recipe import DEFAULT_CONSTANTS, InputTransform
@@ -69,35 +65,6 @@ def test_every_default_is_valid():
         assert errors == [] or path == "experiments", path
 
 
-def refusal(path: str) -> list[str]:
-    """What is said of a date under a key path; a dataset's key is given beside a format that has it."""
-    *outer, key = path.split(".")
-    of_key = [name for name, form in known_formats().items() if key in form.allowed]
-    config = {"prepare": ["mnist"], "datasets": {"mine": {"format": of_key[0]}}} if outer[:1] == ["datasets"] else {}
-    wrong = reduce(lambda inner, part: {part: inner}, reversed([*outer, key]), date(2017, 1, 31))
-    with pytest.raises(ConfigError) as caught:
-        load_config([], merge(config, wrong))
-    return str(caught.value).splitlines()
-
-
-@pytest.mark.parametrize(
-    ("path", "part"),
-    [*keys().items(), *((f"datasets.mine.{key}", part) for key, part in ENTRY.items() if key != "format")],
-)
-def test_what_is_refused_is_told_what_is_allowed(path, part):
-    """The words are the schema's own; the tables of broken configs leave them out."""
-    path = path.replace("*", "e")
-    allowed = part.get("allowed") or ", ".join(part["enum"])
-    assert f"--config: {path}: found 2017-01-31 (a date); allowed: {allowed}" in refusal(path)
-
-
-def test_unknown_keys_are_refused_at_every_level():
-    entry = SCHEMA["$defs"]["catalogue"]["additionalProperties"]
-    entries = [entry, ENTRY["samples"], ENTRY["lists"], ENTRY["files"]["items"]]
-    parts = [SCHEMA, SCHEMA["$defs"]["experiment"], EXPERIMENT["input"], *entries]
-    assert not any(part["additionalProperties"] for part in parts)
-
-
 def test_the_defaults_of_input_are_those_of_the_library():
     defaults = {key: part["default"] for key, part in EXPERIMENT["input"]["properties"].items()}
     assert defaults == asdict(InputTransform())
@@ -144,15 +111,3 @@ def test_every_shipped_config_loads(file):
                 assert experiment[key] == given["experiments"][name].get(key, default)
     campaign = Campaign(with_devices(config, gpu_found=True), catalogue)
     assert campaign.products and len(campaign.records) == len(campaign.order)
-
-
-def test_loading_changes_nothing_that_it_was_given():
-    overrides = {"experiments": {"e": {"epochs": [2]}}}
-    load_config([], overrides)
-    assert overrides == {"experiments": {"e": {"epochs": [2]}}}
-
-
-def test_plain_turns_other_mappings_and_tuples_into_dicts_and_lists():
-    found = plain(OrderedDict(a=(1, OrderedDict(b=2)), c="text"))
-    assert found == {"a": [1, {"b": 2}], "c": "text"}
-    assert [type(found), type(found["a"]), type(found["a"][1])] == [dict, list, dict]

@@ -140,4 +140,4 @@ def test_a_name_may_be_a_number_to_yaml_and_no_other_text(tmp_path):
     assert yaml.safe_load(done.stdout)["datasets"]["2017"]["title"] == "2017"
     done = printed("My Data", tmp_path)
     assert done.returncode == 1 and done.stdout == ""
-    assert "found the name 'My Data' (text); allowed: lower-case letters, digits and hyphens" in done.stderr
+    assert "found the name 'My Data' (text); allowed: text of lower-case letters, digits and hyphens" in done.stderr

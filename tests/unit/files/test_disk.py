@@ -34,12 +34,6 @@ def test_one_byte_too_many_is_an_error_with_sizes_and_folder(tmp_path, free):
     )
 
 
-def test_the_free_space_of_the_real_disk_is_read(tmp_path):
-    require_free_disk(tmp_path, 1, "a byte")
-    with pytest.raises(DataError, match=r"^everything needs 1024\.0 TiB more and a reserve of "):
-        require_free_disk(tmp_path, 1 << 50, "everything")
-
-
 @pytest.mark.parametrize(("dtype", "shape"), [(np.uint8, (300, 1000)), (np.int32, (7, 40, 11))])
 def test_a_new_array_is_allocated_before_it_is_filled(tmp_path, dtype, shape):
     file = tmp_path / "a.npy"
@@ -67,12 +61,6 @@ def full(*_):
     raise OSError(errno.ENOSPC, "no room")
 
 
-@pytest.mark.parametrize(
-    ("size_bytes", "shown"),
-    [
-        (0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.0 KiB"), (1 << 20, "1.0 MiB"),
-        (251_895_808_000, "234.6 GiB"), (1 << 50, "1024.0 TiB"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("size_bytes", "shown"), [(1023, "1023 bytes"), (1024, "1.0 KiB"), (1 << 50, "1024.0 TiB")])
 def test_sizes_for_people(size_bytes, shown):
     assert format_bytes(size_bytes) == shown

@@ -16,11 +16,6 @@ def file(tmp_path):
     return path
 
 
-def test_without_a_scratch_folder_the_file_itself_is_read(file, monkeypatch):
-    monkeypatch.delenv("TRAINMARK_SCRATCH", raising=False)
-    assert staged(file, "abc") == file
-
-
 def test_a_file_is_copied_once(file, tmp_path, monkeypatch):
     monkeypatch.setenv("TRAINMARK_SCRATCH", str(tmp_path / "node"))
     copy = staged(file, "abc")

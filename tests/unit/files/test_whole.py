@@ -59,10 +59,3 @@ def test_text_in_utf_8_is_flushed_to_disk_before_the_rename(file, monkeypatch):
     write_text(file, "größe\n")
     assert steps == ["fsync", "replace"]
     assert file.read_bytes() == b"gr\xc3\xb6\xc3\x9fe\n"
-
-
-def test_the_temporary_file_of_a_killed_process_is_overwritten(file):
-    part_of(file).write_text("left behind, and longer")
-    with written_whole(file) as part:
-        part.write_text("new")
-    assert file.read_text() == "new"

@@ -10,7 +10,7 @@ from trainmark.plan.run import Run
 
 EXPERIMENT = {
     "recipes": ["r1", "r2"], "datasets": ["d1"], "frameworks": ["f1", "f2", "f3"], "devices": ["cpu", "gpu"],
-    "loops": ["stock"], "workers": [1], "epochs": [10, 40], "repeats": 2,
+    "loops": ["stock"], "workers": [1], "epochs": [10, 40], "repeats": 2, "commands": {},
 }  # fmt: skip
 
 

@@ -94,7 +94,8 @@ def test_what_is_written_is_read(tmp_path):
 def test_weights_are_written_where_somebody_reads_them_and_removed_after_the_last_reader(
     changes, on_texts, written, removed
 ):
-    experiment = {"keep_weights": "needed", "frameworks": ["a"], "devices": ["cpu"], "loops": ["stock"]} | changes
+    trainers = {"frameworks": ["a"], "devices": ["cpu"], "loops": ["stock"], "workers": [1]}
+    experiment = {"keep_weights": "needed"} | trainers | changes
     assert writes_weights(experiment, on_texts) == written
     assert removes_weights(experiment, on_texts) == removed
 

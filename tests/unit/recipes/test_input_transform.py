@@ -18,12 +18,6 @@ def test_centre_window(image_shape, crop, window):
     assert centre_window(image_shape, crop) == window
 
 
-def test_scale_brings_grey_levels_to_0_and_1():
-    images = np.array([[[[0, 51, 255]]]], np.uint8)
-    found = network_inputs(images, np.zeros((1, 1, 3)), InputTransform(), "float32")
-    assert found.tolist() == np.array([[[[0, 0.2, 1]]]], np.float32).tolist()
-
-
 NO_MEAN = np.full((2, 7, 9), np.nan)
 WINDOW = IMAGES[:, :, 2:5, 2:6].astype(np.float64)
 
@@ -64,16 +58,6 @@ def test_more_samples_than_a_block(samples):
 
 
 # --- network inputs -----------------------------------------------------------------------------------------------
-
-
-def test_memory_mapped_images_are_transformed_and_stay_as_they_are(tmp_path):
-    np.save(tmp_path / "images.npy", IMAGES)
-    stored = np.load(tmp_path / "images.npy", mmap_mode="r")
-    transform = InputTransform(subtract_mean=True, crop=(3, 4))
-    found = network_inputs(stored, MEAN, transform, "float32")
-    assert type(found) is np.ndarray and found.flags.writeable and found.flags.c_contiguous
-    assert found.dtype == np.float32 and np.array_equal(found, network_inputs(IMAGES, MEAN, transform, "float32"))
-    assert np.array_equal(stored, IMAGES)
 
 
 def test_token_ids_are_copied_into_memory_and_stay_integers(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from warm_up_by_hand import softmax_regression, trained_by_hand
 
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.recipes.recipe import DEFAULT_CONSTANTS, Optimizer, merged_optimizer
+from trainmark.recipes.recipe import Optimizer, merged_optimizer
 from trainmark.recipes.schedules import epoch_rates
 from trainmark.recipes.update_rules import UPDATE_RULES
 
@@ -27,13 +27,6 @@ def learning_rates(schedule, epochs, batch_size=32, **more):
 # --- the optimizer of an experiment -------------------------------------------------------------------------------
 
 
-def test_without_a_rule_constants_change_those_of_the_recipe():
-    changed = merged_optimizer(RESNET, {"optimizer": {"learning_rate": 1}})
-    assert changed == Optimizer("momentum_sgd", 1.0, (("momentum", 0.9),))
-    assert isinstance(changed.learning_rate, float), "Keras refuses integers"
-    assert merged_optimizer(RESNET, {"optimizer": {}}) == RESNET.optimizer
-
-
 def test_a_rule_brings_the_constants_of_its_original():
     """Also if it is the recipe's: RMSprop of mnist-mlp-keras has .001 and .9."""
     keras = RECIPES["mnist-mlp-keras"]
@@ -44,14 +37,6 @@ def test_a_rule_brings_the_constants_of_its_original():
     assert changed.as_dict() == {
         "rule": "adam", "learning_rate": 1e-3, "beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7,
     }  # fmt: skip
-
-
-@pytest.mark.parametrize("rule", DEFAULT_CONSTANTS)
-def test_an_adapter_gets_the_constants_that_the_rule_has(rule):
-    optimizer = merged_optimizer(RESNET, {"optimizer": {"rule": rule}})
-    constants = optimizer.with_rates(epoch_rates(optimizer, {}, 32, 1)).as_dict()
-    function = UPDATE_RULES[constants.pop("rule")]
-    assert np.isfinite(function(np.ones(2), np.ones(2), {}, 1, **constants)).all()
 
 
 # --- schedules ----------------------------------------------------------------------------------------------------

@@ -43,8 +43,8 @@ CONFIG = {
     "experiments": {
         "e": {
             "recipes": ["mnist-mlp-flux"], "datasets": ["digits"], "frameworks": ["chainer", "keras-jax"],
-            "devices": ["cpu"], "loops": ["stock"], "epochs": [2], "repeats": 2,
-            "seed": 1, "batch_size": "recipe", "input": {}, "memory_limit_mib": None,
+            "devices": ["cpu"], "loops": ["stock"], "workers": [1], "epochs": [2], "repeats": 2, "commands": {},
+            "seed": 1, "batch_size": "recipe", "input": {}, "memory_limit_mib": None, "time_tuning": False,
             "keep_weights": "needed", "description": "",
         }
     },

@@ -77,7 +77,7 @@ Frameworks come last: each trainer evaluates the weights of the one before it, w
 
 def trainers_of(experiment: Mapping[str, Any]) -> list[Trainer]:
     """Return the trainers of an experiment with resolved devices: every combination of the parts that it lists."""
-    lists = ({"workers": [1], **experiment}[key] for key in KEYS)  # plans of earlier versions have no workers
+    lists = (experiment[key] for key in KEYS)
     return [Trainer(**dict(zip(KEYS.values(), parts, strict=True))) for parts in product(*lists)]
 
 

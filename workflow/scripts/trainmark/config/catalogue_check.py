@@ -11,7 +11,7 @@ from trainmark.datasets.catalogue import Format, kind_of, known_formats
 
 def check_catalogue(catalogue: Mapping, file: Path, schema: Mapping) -> None:
     """Raise ConfigError with one line for each mistake in the dataset catalogue."""
-    raise_findings(_findings(catalogue, catalogue, schema), catalogue, {str(file): catalogue})
+    raise_findings(_findings(catalogue, schema), {str(file): catalogue})
 
 
 def check_own_datasets(
@@ -24,35 +24,27 @@ def check_own_datasets(
     own: the configs' entries.
     documents: the configs by file name; messages name the file that holds a wrong key.
     """
-    in_catalogue = list(_format_findings(shipped, own)) or _findings(catalogue, own, schema)
-    findings = [(("datasets", *path), sentence) for path, sentence in in_catalogue]
-    raise_findings(findings, {"datasets": catalogue}, documents)
+    in_catalogue = list(_format_findings(shipped, own)) or _findings(catalogue, schema)
+    raise_findings([(("datasets", *path), sentence) for path, sentence in in_catalogue], documents)
 
 
 def _format_findings(shipped: Mapping, own: Mapping) -> Iterator[Finding]:
-    """Find entries that change the format of a shipped dataset: they would keep the keys of the old format."""
+    """Find entries that change the format of a shipped dataset: they keep the keys of the old one."""
     for name in shipped.keys() & own.keys():
-        shipped_format = shipped[name]["format"]
-        own_format = own[name].get("format", shipped_format) if isinstance(own[name], Mapping) else shipped_format
-        if own_format != shipped_format:
-            yield (
-                (name, "format"),
-                f"found {format_value(own_format)}; allowed: {shipped_format}, or another name for your own dataset",
-            )
+        format_name = shipped[name]["format"]
+        if isinstance(own[name], Mapping) and own[name].get("format", format_name) != format_name:
+            found = f"found {format_value(own[name]['format'])}"
+            allowed = f"{format_name}, or another name for your own dataset"
+            yield (name, "format"), f"{found}; allowed: {allowed}"
 
 
-def _findings(catalogue: Mapping, edited: Mapping, schema: Mapping) -> list[Finding]:
-    """Return all findings in the catalogue.
-
-    edited: the part of the catalogue that is being checked. If two keys do not fit each other, the finding names the
-    key in this part.
-    """
-    in_schema = list(schema_findings(catalogue, _with_formats(schema["$defs"]["catalogue"], catalogue)))
-    return in_schema or [
-        *_file_name_findings(catalogue),
-        *_class_findings(catalogue, edited),
-        *_subset_findings(catalogue, edited),
-    ]
+def _findings(catalogue: Mapping, schema: Mapping) -> list[Finding]:
+    with_formats = _with_formats(schema["$defs"]["catalogue"], catalogue)
+    found = list(schema_findings(catalogue, with_formats))
+    if not found:
+        for name, entry in catalogue.items():
+            found += _entry_findings(name, entry, catalogue)
+    return found
 
 
 def _with_formats(schema: dict, catalogue: Mapping) -> dict:
@@ -80,43 +72,25 @@ def _of_format(any_entry: Mapping, form: Format) -> dict:
     }
 
 
-def _file_name_findings(catalogue: Mapping) -> Iterator[Finding]:
-    for name, entry in catalogue.items():
-        names = [file["name"] for file in entry.get("files", [])]
-        for i, file_name in enumerate(names):
-            if file_name in names[:i]:
-                yield (name, "files", i, "name"), f"found {format_value(file_name)} twice; allowed: each file name once"
-
-
-def _class_findings(catalogue: Mapping, edited: Mapping) -> Iterator[Finding]:
-    for name, entry in catalogue.items():
-        classes = entry.get("classes")
-        names = len(entry.get("class_names", []))
-        if not classes or not names or names == classes:
-            continue
-        if "class_names" in edited.get(name, {}):
-            yield (name, "class_names"), f"found {names} names; allowed: as many as classes, {classes}"
-        else:
-            yield (name, "classes"), f"found {classes}; allowed: as many as class_names, {names}"
-
-
-def _subset_findings(catalogue: Mapping, edited: Mapping) -> Iterator[Finding]:
-    bases = [name for name, entry in catalogue.items() if "of" not in entry]
-    for name, entry in catalogue.items():
-        of = entry.get("of")
-        if of is None:
-            continue
-        if of not in bases:
-            why = "is a part of another dataset itself" if of in catalogue else "is no dataset"
-            hint = "" if of in catalogue else nearest(of, bases)
-            yield (name, "of"), f"found {format_value(of)}, which {why}; allowed: {', '.join(bases)}{hint}"
-        elif (classes := entry.get("classes", 0)) > (most := catalogue[of].get("classes", classes)):
-            yield _too_few_classes(name, classes, of, most, edited)
-        elif entry.get("packed") and kind_of(of, catalogue) != "image_lists":
-            yield (name, "packed"), f"found true; allowed: false, since {of} is an array already"
-
-
-def _too_few_classes(name: str, classes: int, of: str, most: int, edited: Mapping) -> Finding:
-    if name in edited:
-        return (name, "classes"), f"found {classes}; allowed: at most the {most} classes of {of}"
-    return (of, "classes"), f"found {most}; allowed: {classes} or more, since {name} takes so many of them"
+def _entry_findings(name: str, entry: Mapping, catalogue: Mapping) -> Iterator[Finding]:
+    """Find keys of an entry that do not fit each other, or the entry that it is a part of."""
+    names = [file["name"] for file in entry.get("files", [])]
+    for twice in sorted({file_name for file_name in names if names.count(file_name) > 1}):
+        yield (name, "files"), f"found the name {twice} twice; allowed: each file name once"
+    classes = entry.get("classes")
+    of = entry.get("of")
+    class_names = len(entry.get("class_names", []))
+    if classes and class_names and class_names != classes:
+        found = f"found {class_names} class_names and {classes} classes"
+        yield (name, "class_names"), f"{found}; allowed: as many names as classes"
+    if of is None:
+        return
+    bases = [base for base, other in catalogue.items() if "of" not in other]
+    if of not in bases:
+        why = "is a part of another dataset itself" if of in catalogue else "is no dataset"
+        allowed = f"{', '.join(bases)}{'' if of in catalogue else nearest(of, bases)}"
+        yield (name, "of"), f"found {format_value(of)}, which {why}; allowed: {allowed}"
+    elif classes and classes > (most := catalogue[of].get("classes", classes)):
+        yield (name, "classes"), f"found {classes}; allowed: at most the {most} classes of {of}"
+    elif entry.get("packed") and kind_of(of, catalogue) != "image_lists":
+        yield (name, "packed"), f"found true; allowed: false, since {of} is an array already"

@@ -128,13 +128,9 @@ def load_config(
 
     Raises ConfigError with one line for each mistake.
     """
+    from trainmark.config import checks  # this and the next two import recipes and frameworks
     from trainmark.config.catalogue_check import check_own_datasets
-    from trainmark.config.claim_check import claim_findings
-    from trainmark.config.command_check import command_findings
-    from trainmark.config.fit_check import fit_findings
-    from trainmark.config.mirror_check import check_mirror
-    from trainmark.config.schema_check import check_config, raise_findings  # these import recipes and frameworks
-    from trainmark.config.variant_check import variant_findings
+    from trainmark.config.schema_check import check_config, raise_findings
 
     schema, shipped = shipped_files()
     documents = {str(file): read_yaml(Path(file)) for file in files}
@@ -147,7 +143,7 @@ def load_config(
         merged = merge(merged, document)
     check_config(merged, documents, schema, shipped)
     if fetches:
-        check_mirror(merged, documents)
+        checks.check_mirror(merged, documents)
     own = merged.get("datasets", {})
     catalogue = deepcopy(merge(shipped, own))
     check_own_datasets(catalogue, shipped, own, documents, schema)
@@ -156,7 +152,7 @@ def load_config(
     for experiment in filled["experiments"].values():
         del experiment["variants"]  # each is an experiment of its own
     # After the defaults, because a crop may not fit the default recipe.
-    found = [*command_findings(filled), *fit_findings(filled, catalogue, _defaults(schema, "experiment"))]
+    found = checks.findings(filled, catalogue, _defaults(schema, "experiment"))
     in_config = [(written_path(path, written["experiments"]), sentence) for path, sentence in found]
-    raise_findings([*variant_findings(written), *in_config, *claim_findings(filled)], written, documents)
+    raise_findings([*checks.variant_findings(written), *in_config], documents)
     return filled, catalogue

@@ -191,7 +191,6 @@ def chain(name: str, input_shape: Shape, layers: list[tuple[str, str, dict]]) ->
 
 
 ExecutionOrder = list[tuple[Node, tuple[str, ...]]]
-"""(node, names of the outputs not needed after it), in order."""
 
 
 def execution_order(nodes: tuple[Node, ...], heads: tuple[str, ...]) -> ExecutionOrder:

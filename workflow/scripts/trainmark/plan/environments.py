@@ -9,12 +9,14 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from trainmark.config.command_check import ENVIRONMENTS
+from trainmark.config.load import REPOSITORY
 from trainmark.config.strict_yaml import read_yaml
 from trainmark.errors import IMAGE_VARIABLE, DeploymentError
 from trainmark.machine.variables import unset_settings
 from trainmark.plan import internals
 from trainmark.trainer import Trainer
+
+ENVIRONMENTS = REPOSITORY / "envs"
 
 IMAGES = "images.yaml"
 """File in ENVIRONMENTS with the image of each environment, by name. It is the site's own: `make images` writes it."""

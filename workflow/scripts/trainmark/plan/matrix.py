@@ -45,14 +45,8 @@ def _check_count(config: Mapping, experiments: Mapping[str, Mapping]) -> None:
 
 def _count(experiment: Mapping) -> int:
     trainings = prod(len(experiment[key]) for key in AXES)
-    commands = len(experiment["epochs"]) * len(experiment["devices"]) * len(_commands(experiment))
+    commands = len(experiment["epochs"]) * len(experiment["devices"]) * len(experiment["commands"])
     return int(experiment["repeats"] * (trainings + commands))
-
-
-def _commands(experiment: Mapping) -> Mapping:
-    """Return the commands of an experiment; plans of earlier versions have none."""
-    commands: Mapping = experiment.get("commands", {})
-    return commands
 
 
 def _runs_of(name: str, experiment: Mapping) -> Iterator[Run]:
@@ -61,7 +55,7 @@ def _runs_of(name: str, experiment: Mapping) -> Iterator[Run]:
     for repeat, epochs, recipe, dataset, trainer in product(*of_trainings):
         yield Run(name, recipe, dataset, trainer, epochs, repeat)
     for repeat, epochs, command, device in product(
-        repeats, experiment["epochs"], _commands(experiment), experiment["devices"]
+        repeats, experiment["epochs"], experiment["commands"], experiment["devices"]
     ):
         yield Run(name, command, DATASET, Trainer(FRAMEWORK, device), epochs, repeat)
 

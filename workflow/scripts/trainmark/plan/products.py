@@ -74,8 +74,7 @@ def tuning_files(config: Mapping, runs: Iterable[Run]) -> list[str]:
 
 def is_timed(experiment: str, trainer: Trainer, config: Mapping) -> bool:
     """Return whether the tuning of a trainer is timed."""
-    # a plan of an earlier version has no such key
-    return trainer.loop != STOCK and bool(config["experiments"][experiment].get("time_tuning"))
+    return trainer.loop != STOCK and bool(config["experiments"][experiment]["time_tuning"])
 
 
 def entry_to_fetch(name: str, catalogue: Mapping) -> str:

@@ -17,28 +17,19 @@ Weights = dict[str, np.ndarray]
 """Arrays by name, such as "dense1.kernel" or "bn1.moving_mean", in the shapes of `ops.Parameter`."""
 
 
-def _small_uniform(generator: np.random.Generator, parameter: Parameter) -> np.ndarray:
-    """Uniform in +-.05: what Keras's Embedding draws (its RandomUniform)."""
-    return generator.uniform(-0.05, 0.05, parameter.shape)
-
-
 def _zeros(generator: np.random.Generator, parameter: Parameter) -> np.ndarray:
     return np.zeros(parameter.shape)
 
 
-def _ones(generator: np.random.Generator, parameter: Parameter) -> np.ndarray:
-    return np.ones(parameter.shape)
-
-
 OTHER_INITIALIZERS: dict[str, Initializer] = {
     "bias": _zeros,
-    "embeddings": _small_uniform,
-    "gamma": _ones,
+    "embeddings": lambda generator, parameter: generator.uniform(-0.05, 0.05, parameter.shape),
+    "gamma": lambda generator, parameter: np.ones(parameter.shape),
     "beta": _zeros,
     "moving_mean": _zeros,
-    "moving_variance": _ones,
+    "moving_variance": lambda generator, parameter: np.ones(parameter.shape),
 }
-"""Initializers of the arrays with other roles, the same in every recipe."""
+"""Initializers of the arrays with other roles, the same in every recipe. Keras's Embedding draws in +-.05."""
 
 
 def draw_initial_weights(architecture: Architecture, initializer: str, seed: tuple[int, ...]) -> Weights:

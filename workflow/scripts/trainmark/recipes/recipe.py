@@ -31,11 +31,6 @@ class InputTransform:
     random_crop: bool = False
     random_flip: bool = False
 
-    @property
-    def is_random(self) -> bool:
-        """Whether an image is transformed otherwise in every epoch."""
-        return self.random_flip or (self.random_crop and self.crop is not None)
-
     def output_shape(self, image_shape: Shape) -> Shape:
         """Return the shape of a network input for stored images of (channels, height, width)."""
         return (image_shape[0], *self.crop) if self.crop else image_shape
@@ -128,34 +123,19 @@ class Recipe:
         if transform.crop and any(window > side for window, side in zip(transform.crop, sample_shape[1:], strict=True)):
             return f"crops {_sides(transform.crop)} out of images of {_sides(sample_shape[1:])}"
         shape = transform.output_shape(sample_shape)
-        if not self._takes(shape):
-            return f"takes inputs of {self.inputs_in_words} (channels x height x width), but gets {_sides(shape)}"
-        if shape != self.input_shape and not self._classifies(shape):
-            return (
-                f"gives more than one result for each class from inputs of {_sides(shape)} (a smaller or a square crop "
-                "gives one)"
-            )
+        if not (self.fits_cropped(shape) if self.certified_side else shape == self.input_shape):
+            needed = f"{_sides(self.smallest_input)}{' or larger' if self.certified_side else ''}"
+            return f"takes inputs of {needed} (channels x height x width), but gets {_sides(shape)}"
+        architecture = self.architecture(shape, self.published_classes)
+        if architecture.shapes()[architecture.output] != (self.published_classes,):
+            inputs = f"inputs of {_sides(shape)} (a smaller or a square crop gives one)"
+            return f"gives more than one result for each class from {inputs}"
         return None
 
     @property
     def smallest_input(self) -> Shape:
         """The shape of the smallest image that the network takes."""
         return (self.input_shape[0], *2 * (self.certified_side,)) if self.certified_side else self.input_shape
-
-    @property
-    def inputs_in_words(self) -> str:
-        """The shapes of the images that the network takes, in words."""
-        return _sides(self.smallest_input) + (" or larger" if self.certified_side else "")
-
-    def _takes(self, shape: Shape) -> bool:
-        if self.certified_side is None:
-            return shape == self.input_shape
-        return shape[0] == self.input_shape[0] and min(shape[1:]) >= self.certified_side
-
-    def _classifies(self, shape: Shape) -> bool:
-        """Return whether the network has one output per class for inputs of this shape."""
-        architecture = self.architecture(shape, self.published_classes)
-        return architecture.shapes()[architecture.output] == (self.published_classes,)
 
     def _text_misfit(self, sample_shape: Shape, vocabulary_size: int) -> str | None:
         if sample_shape != self.input_shape:
@@ -213,7 +193,9 @@ def is_streamed(transform: InputTransform | None, kind: str) -> bool:
 
     kind: kind of the prepared dataset (datasets.catalogue.KINDS).
     """
-    return transform is not None and (kind == "image_lists" or transform.is_random)
+    if transform is None:
+        return False
+    return kind == "image_lists" or transform.random_flip or (transform.random_crop and transform.crop is not None)
 
 
 def merged_constants(constants: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

@@ -68,9 +68,7 @@ def _header(content: bytes) -> dict:
     """Return the header of an array in .npy format, which `content` begins with: its dtype and its shape."""
     if not content.startswith(b"\x93NUMPY"):
         raise ValueError("an array without a header")
-    begin = 10 if content[6] == 1 else 12  # the length has two bytes in version 1 of the format, and four since
-    length = int.from_bytes(content[8:begin], "little")
-    header: dict = ast.literal_eval(content[begin : begin + length].decode())
+    header: dict = ast.literal_eval(content[content.index(b"{") : content.index(b"}") + 1].decode())
     return header
 
 
@@ -81,22 +79,9 @@ def _misfit(stored: Mapping[str, Shape], architecture: Architecture) -> str | No
             return f"is of another network than {architecture.name}: it lacks {name}"
         if name not in needed:
             return f"is of another network than {architecture.name}, which has no {name}"
-    different = [name for name in needed if stored[name] != needed[name]]
-    if not different:
-        return None
-    (classes,) = architecture.shapes()[architecture.output]
-    lengths = {pair for name in different for pair in _different_lengths(stored[name], needed[name])}
-    if len(lengths) == 1 and (only := lengths.pop())[1] == classes:
-        return f"is of a network with {only[0]} classes, and here are {classes}"
-    name = different[0]
-    return f"is of another network: {name} is {_sides(stored[name])} in it, and {_sides(needed[name])} here"
-
-
-def _different_lengths(first: Shape, second: Shape) -> list[tuple[int, int]]:
-    """Return the pairs of lengths in which two shapes differ; lengths of 0 for shapes of other numbers of axes."""
-    if len(first) != len(second):
-        return [(0, 0)]
-    return [pair for pair in zip(first, second, strict=True) if pair[0] != pair[1]]
+        if stored[name] != needed[name]:
+            return f"is of another network: {name} is {_sides(stored[name])} in it, and {_sides(needed[name])} here"
+    return None
 
 
 def _sides(shape: Shape) -> str:

@@ -25,7 +25,7 @@ def optimizer_of(record: Mapping) -> dict[str, Any]:
 
 
 def optimizer_restarts_of(record: Mapping) -> int:
-    """Number of new optimizers within the run; records of earlier versions have no such setting."""
+    """Number of new optimizers within the run."""
     return int(record["settings"].get("optimizer_restarts", 0))
 
 
