@@ -49,7 +49,7 @@ def _findings(catalogue: Mapping, edited: Mapping, schema: Mapping) -> list[Find
     """
     in_schema = list(schema_findings(catalogue, _with_formats(schema["$defs"]["catalogue"], catalogue)))
     return in_schema or [
-        *_file_name_findings(catalogue),
+        *_file_findings(catalogue),
         *_class_findings(catalogue, edited),
         *_subset_findings(catalogue, edited),
     ]
@@ -80,12 +80,14 @@ def _of_format(any_entry: Mapping, form: Format) -> dict:
     }
 
 
-def _file_name_findings(catalogue: Mapping) -> Iterator[Finding]:
+def _file_findings(catalogue: Mapping) -> Iterator[Finding]:
     for name, entry in catalogue.items():
         names = [file["name"] for file in entry.get("files", [])]
         for i, file_name in enumerate(names):
             if file_name in names[:i]:
                 yield (name, "files", i, "name"), f"found {format_value(file_name)} twice; allowed: each file name once"
+            if known_formats()[entry["format"]].unpickles and "sha256" not in entry["files"][i]:
+                yield (name, "files", i), "found no sha256; the format runs what the file says, so it must be known"
 
 
 def _class_findings(catalogue: Mapping, edited: Mapping) -> Iterator[Finding]:
