@@ -8,13 +8,14 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 
+from trainmark.datasets.fetching import download
+
 PROXY_VARIABLES = [name for lower in ("http_proxy", "https_proxy", "all_proxy") for name in (lower, lower.upper())]
 
 
 def without_waits(monkeypatch) -> None:
-    """Waits of milliseconds, and no proxy of the machine's own."""
-    monkeypatch.setattr("trainmark.datasets.fetching.transfer.FIRST_WAIT_SECONDS", 0.001)
-    monkeypatch.setattr("trainmark.datasets.fetching.transfer.LONGEST_WAIT_SECONDS", 0.01)
+    """No waits between attempts, and no proxy of the machine's own."""
+    monkeypatch.setattr(download, "RETRIES", download.RETRIES.new(backoff_factor=0, backoff_jitter=0))
     for name in PROXY_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
@@ -127,14 +128,6 @@ def closes_after(sent_bytes: int) -> Answer:
     return answer
 
 
-def without_ranges_closes_after(sent_bytes: int) -> Answer:
-    def answer(handler: Handler) -> None:
-        handler.head(Content_Length=len(handler.server.content))
-        handler.send(handler.server.content[:sent_bytes])
-
-    return answer
-
-
 def resets_after(sent_bytes: int) -> Answer:
     def answer(handler: Handler) -> None:
         handler.send(handler.head_of_range()[:sent_bytes])
@@ -171,10 +164,6 @@ def gives(content: bytes, code: int = 200, **headers: str | int) -> Answer:
         handler.send(content)
 
     return answer
-
-
-def page(handler: Handler) -> None:
-    gives(b"\n<!DOCTYPE html><title>log in first</title>", Content_Type="text/html; charset=utf-8")(handler)
 
 
 def at_most(range_bytes: int) -> Answer:

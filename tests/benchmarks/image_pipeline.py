@@ -50,13 +50,6 @@ def bare_decode(paths: list[Path], workers: int) -> None:
         pass
 
 
-def trainmark_mean(paths: list[Path], workers: int) -> np.ndarray:
-    """The mean as the workflow computes it."""
-    with tempfile.TemporaryDirectory() as folder:
-        checkpoint = mean_image.Checkpoint(Path(folder) / "mean.partial.npz", "benchmark")
-        return mean_image.mean_of_files(paths, workers, checkpoint)
-
-
 def packed_batches(store: np.memmap, order: np.ndarray) -> None:
     """Shuffled batches out of the packed store."""
     for start in range(0, len(order), BATCH):
@@ -113,7 +106,7 @@ def main() -> None:
     decoding = {
         "Pillow, one thread": lambda: pillow_mean(paths),
         f"bare decode, {workers} workers": lambda: bare_decode(paths, workers),
-        f"mean image, {workers} workers": lambda: trainmark_mean(paths, workers),
+        f"mean image, {workers} workers": lambda: mean_image.mean_of_files(paths, workers),
     }
     taken = measure(decoding, arguments.rounds)
     for name, times in taken.items():
@@ -122,7 +115,7 @@ def main() -> None:
     print(f"mean image against Pillow's plain loop: {ratio(pillow, ours)} times as fast")
     print(f"mean image against the bare decode: {ratio(bare, ours)} of its speed")
 
-    reference, means = pillow_mean(found), [trainmark_mean(found, count) for count in (1, 2, 4)]
+    reference, means = pillow_mean(found), [mean_image.mean_of_files(found, count) for count in (1, 2, 4)]
     print(f"largest difference from Pillow's mean: {np.abs(means[0] - reference).max():.3f} grey levels")
     same = all(np.array_equal(means[0], mean) for mean in means[1:])
     print(f"equal to the last bit with 1, 2 and 4 workers: {'yes' if same else 'NO'}")

@@ -98,7 +98,7 @@ def mnist(samples: int) -> tuple:
     if mirror := os.environ.get("MNIST"):
         from trainmark.datasets.formats.idx import FILES, read_idx
 
-        images, labels = (read_idx(Path(mirror, "mnist", name), 10**8) for name in FILES["train"])
+        images, labels = (read_idx(Path(mirror, "mnist", name)) for name in FILES["train"])
         images = images[:samples, np.newaxis].astype(np.float32)
         images /= 255  # in place: a copy would be the peak of the memory, in all variants alike
         return images, labels[:samples].astype(np.int32)

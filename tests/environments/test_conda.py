@@ -141,9 +141,9 @@ def test_an_import_from_another_environment_would_be_seen(folder, tmp_path, leak
         assert "No module named 'jinja2'" in done.stderr and not foreign
 
 
-@pytest.mark.parametrize(("distribution", "package"), [("scikit-learn", "sklearn"), ("tenacity", "tenacity")])
+@pytest.mark.parametrize(("distribution", "package"), [("scikit-learn", "sklearn"), ("requests", "requests")])
 def test_an_environment_without_a_package_fails_its_rule_in_one_sentence(tmp_path, distribution, package):
-    """tenacity is imported before the job has a log. A version that the channel has not fails before any job."""
+    """requests is imported before the job has a log. A version that the channel has not fails before any job."""
     copy = copy_of_repository(tmp_path / "copy")
     text = (copy / "envs" / "data.yaml").read_text()
     edit(copy / "envs" / "data.yaml", re.search(rf"      - {distribution}==.*\n", text)[0], "")

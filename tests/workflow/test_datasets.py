@@ -137,7 +137,6 @@ def test_every_image_counts_the_same_wherever_it_comes_from(finished):
     store = open_store(datasets / "own" / "packed" / "train.npy")
     assert store.shape == (12, 256, 256, 3)
     assert np.array_equal(means[0], np.moveaxis(store.sum(axis=0, dtype=np.int64) / 12, -1, 0))
-    assert not (datasets / "own" / "mean.partial.npz").exists()
     with Image.open(datasets / "archived" / "mean.png") as picture:
         assert picture.size == (256, 256)
 

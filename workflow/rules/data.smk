@@ -98,7 +98,6 @@ rule compute_mean_image:
         ),
     params:
         packed=lambda wildcards, input: option("--packed", input.packed),
-        folder=subpath(output.mean, parent=True),
         code=digest("mean_image"),
         script=f"{SCRIPTS}/mean_image.py",
     log:
@@ -114,5 +113,4 @@ rule compute_mean_image:
         runtime=720,
     shell:
         "python {params.script:q} --dataset-folder {input.dataset:q} {params.packed} --workers {threads}"
-        " --checkpoint {params.folder:q}/mean.partial.npz --out {output.mean:q} --picture {output.picture:q}"
-        " --log {log:q}"
+        " --out {output.mean:q} --picture {output.picture:q} --log {log:q}"

@@ -26,9 +26,7 @@ def main() -> None:
         for split in SPLITS:
             paths = prepared_paths(arguments.dataset_folder, split)
             title = f"{manifest['dataset']}: packing {split} images"
-            out = store_file(arguments.out_folder, split)
-            key = f"{manifest['content_sha256']} {split}"
-            pack(paths, out, arguments.workers, key, title)
+            pack(paths, store_file(arguments.out_folder, split), arguments.workers, title)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from trainmark.console import keep_log, say_when_long
-from trainmark.datasets.fetching.download import read_sources, verify
+from trainmark.datasets.fetching.download import verify
 from trainmark.datasets.prepare import prepare, read_dataset
 from trainmark.datasets.samples import Folders
 from trainmark.errors import run_command
@@ -36,7 +36,7 @@ def main() -> None:
             verify(folders.raw, arguments.entry)
         with say_when_long(f"{title}: reading"):
             dataset = read_dataset(folders, arguments.entry)
-        sources = read_sources(arguments.sources)
+        sources = json.loads(arguments.sources.read_text())
         prepare(arguments.out_folder, arguments.dataset, arguments.entry, dataset, sources, arguments.workers)
 
 

@@ -79,15 +79,12 @@ def test_files_can_be_fetched_and_prepared_by_what_is_printed(tmp_path, form):
     ("names", "why"),
     [
         (["none"], "{}/none does not exist; name a folder, or the files of the dataset"),
-        (["notes.txt", "own"], "{}/own is a folder; name one folder alone, or files alone"),
-        (["own.npz", "own/own.npz"], "several of the files are named own.npz; give each file once, "),
-        (["notes.txt"], "{}/notes.txt: fits no known format; allowed: four .npy files "),
-        (["notes"], "{}/notes: fits no known format; allowed: four .npy files "),
-        (["two"], "{}/two: holds files of several formats (npy, npz); allowed: "),
-        (
-            ["two/test_images.npy", "two/test_labels.npy", "two/train_images.npy"],
-            "{}/two/test_images.npy and the other files: found neither train_labels nor y_train (.npy); needed",
-        ),
+        (["notes.txt", "own"], "{}/own is a folder, or a second file of this name; name one folder alone, or files "),
+        (["own.npz", "own/own.npz"], "{}/own/own.npz is a folder, or a second file of this name; "),
+        (["notes.txt"], "files: its files fit no format; allowed: four .npy files "),
+        (["notes"], "{}/notes: its files fit no format; allowed: four .npy files "),
+        (["two"], "{}/two: its files fit npy and npz; allowed: "),
+        (["two/test_images.npy", "two/test_labels.npy"], "files: found neither train_images nor x_train (.npy); "),
     ],
 )
 def test_paths_that_are_not_the_files_of_a_dataset(tmp_path, names, why):
@@ -113,7 +110,8 @@ def test_messages_name_no_temporary_file(tmp_path, form, as_files):
     own = tmp_path / "own"
     labels = {"train_labels": np.arange(7) % 3 + 1, "test_labels": np.arange(3) + 1}
     write(own, form, arrays(4, 5) | labels)
-    before = f"{own}/own.npz: " if form == "npz" else f"{own}/"
+    before = "files/" if as_files else f"{own}/"
+    before += "own.npz: " if form == "npz" else ""
     paths = sorted(own.iterdir()) if as_files else [own]
     assert message_of(describe, "mine", paths).startswith(
         f"{before}train_labels.npy: the labels of both splits run from 1 to 3 and lack 0; "
@@ -130,14 +128,3 @@ def test_messages_name_no_temporary_file(tmp_path, form, as_files):
 def test_labels_that_are_not_right(tmp_path, labels, why):
     write(tmp_path, "npy", arrays(4, 5) | {"train_labels": np.array(labels)})
     assert why in message_of(describe, "mine", [tmp_path])
-
-
-def test_a_name_may_be_a_number_to_yaml_and_no_other_text(tmp_path):
-    """Only values of snakemake's --config are read as YAML."""
-    write(tmp_path, "npy", arrays(4, 5))
-    done = printed("2017", tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert yaml.safe_load(done.stdout)["datasets"]["2017"]["title"] == "2017"
-    done = printed("My Data", tmp_path)
-    assert done.returncode == 1 and done.stdout == ""
-    assert "found the name 'My Data' (text); allowed: text of lower-case letters, digits and hyphens" in done.stderr

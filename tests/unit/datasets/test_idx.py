@@ -1,7 +1,6 @@
 """The IDX reader: what is whole comes back, and what is damaged says how, in one DataError."""
 
 import gzip
-import resource
 import struct
 
 import numpy as np
@@ -12,7 +11,6 @@ from trainmark.datasets.formats.idx import FILES, read, read_idx
 from trainmark.datasets.samples import Folders
 
 ENTRY = {"format": "idx", "image_shape": [1, 4, 5], "classes": 10, "samples": {"train": 7, "test": 3}}
-PLENTY_BYTES = 1 << 20
 
 
 def idx_bytes(array: np.ndarray) -> bytes:
@@ -83,6 +81,15 @@ def damaged(place: int) -> bytes:
     return bytes(content)
 
 
+NO_IDX = [
+    (b"", "is not an IDX file of unsigned bytes: it begins with nothing"),
+    (b"\0\0\x0d\x01\0\0\0\0", "is not an IDX file of unsigned bytes: it begins with 00000d01"),  # floats
+    (b"\0\0\x08\x03\0\0\0\x02\0\0\0\x02\0\0\0", "ends inside its header of 16 bytes"),
+    (b"\0\0\x08\x02\0\0\0\x02\0\0\0\x03", "announces 6 values of shape (2, 3) and holds 0"),
+    (b"\0\0\x08\x02\0\0\0\x02\0\0\0\x03" + b"x" * 7, "announces 6 values of shape (2, 3) and holds 7"),
+]
+
+
 @pytest.mark.parametrize(
     ("content", "why"),
     [
@@ -91,50 +98,14 @@ def damaged(place: int) -> bytes:
         (b"<html></html>", "is not a complete gzip file (Not a gzipped file (b'<h')); delete it and get it again"),
         (damaged(12), "is not a complete gzip file ("),
         (damaged(-6), "is not a complete gzip file (CRC check failed"),
+        *((gzip.compress(content), why) for content, why in NO_IDX),
     ],
 )
 def test_a_file_that_is_not_there_or_damaged(tmp_path, content, why):
     path = tmp_path / "a.gz"
     if content is not None:
         path.write_bytes(content)
-    assert message_of(read_idx, path, PLENTY_BYTES).startswith(f"{path} {why}")
-
-
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        (b"", "is not an IDX file of unsigned bytes: it begins with nothing"),
-        (b"\0\0\x08", "is not an IDX file of unsigned bytes: it begins with 000008"),
-        (b"\0\0\x0d\x01\0\0\0\0", "is not an IDX file of unsigned bytes: it begins with 00000d01"),  # floats
-        (b"\0\x01\x08\x01\0\0\0\x01\x05", "is not an IDX file of unsigned bytes: it begins with 00010801"),
-        (b"\0\0\x08\x03", "ends inside its header of 16 bytes"),
-        (b"\0\0\x08\x03\0\0\0\x02\0\0\0\x02\0\0\0", "ends inside its header of 16 bytes"),
-        (b"\0\0\x08\x02\0\0\0\x02\0\0\0\x03", "announces 6 values of shape (2, 3) and holds 0"),
-        (b"\0\0\x08\x02\0\0\0\x02\0\0\0\x03" + b"x" * 7, "announces 6 values of shape (2, 3) and holds 7"),
-        (b"\0\0\x08\x03" + b"\xff" * 12 + b"x", f"announces {(2**32 - 1) ** 3} values of shape {(2**32 - 1,) * 3} and"),
-    ],
-)
-def test_a_file_that_is_no_idx(tmp_path, content, why):
-    path = write(tmp_path / "a.gz", content)
-    assert message_of(read_idx, path, PLENTY_BYTES).startswith(f"{path} {why}")
-
-
-@pytest.mark.parametrize("most_bytes", [0, 100, 207])
-def test_more_than_is_expected_is_not_unpacked(tmp_path, most_bytes):
-    path = write(tmp_path / "a.gz", idx_bytes(np.arange(200, dtype=np.uint8)))
-    assert len(read_idx(path, 208)) == 200
-    assert f"{path} unpacks to more than the {most_bytes} bytes that " in message_of(read_idx, path, most_bytes)
-
-
-def test_a_bomb_costs_no_memory(tmp_path):
-    """Zeros, of which an entry of 140 pixels reads what it has room for."""
-    with gzip.open(tmp_path / "train-images-idx3-ubyte.gz", "wb", compresslevel=1) as stream:
-        for _ in range(128):
-            stream.write(bytes(1 << 20))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    message = message_of(read, folders(tmp_path), ENTRY)
-    assert message.endswith("unpacks to more than the 1164 bytes that its catalogue entry leaves room for")
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # KiB
+    assert message_of(read_idx, path).startswith(f"{path} {why}")
 
 
 def test_labels_from_one(tmp_path):

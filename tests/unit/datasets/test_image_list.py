@@ -94,31 +94,21 @@ def test_snakemake_notices_a_list_that_changes(root, listed, tmp_path):
 
 
 FIRST = "{list}, line 1: "
-THERE = "(train/dog/2.png is there: write it so)"
 LABELS_OF_BOTH = "the labels of both splits run from 0 to 3 and lack 2; labels count from 0, and each of"
 ONLY_TESTED = "mine: these labels occur in the test split and never in training: "
 WRONG = {
     "an absolute path": (
         "train/cat/a b.png 0\n/etc/passwd 1\n",
-        "{list}, line 2: /etc/passwd leads out of {root}; paths start there",
+        "{list}, line 2: /etc/passwd leads out of {root}, where paths start, to /etc/passwd",
     ),
-    "the way up": ("../1.png 0\n", FIRST + "../1.png leads out of {root} to {root}/../1.png; paths start there"),
+    "the way up": ("../1.png 0\n", FIRST + "../1.png leads out of {root}, where paths start, to {root}/../1.png"),
     "an absolute path through a link": (
         "{root}/link/1.png 0\n",
-        FIRST + "{root}/link/1.png leads out of {root} to {root}/../elsewhere/1.png; paths start there",
+        FIRST + "{root}/link/1.png leads out of {root}, where paths start, to {root}/../elsewhere/1.png",
     ),
-    "the way up from a link": ("link/../1.png 0\n", FIRST + "link/../1.png leads out of {root} to {root}/../1.png"),
-    "a path of another machine": (
-        "/data/p/train/dog/2.png 0\n",
-        FIRST + "/data/p/train/dog/2.png leads out of {root}; paths start there " + THERE,
-    ),
-    "a path of Windows": (
-        "C:\\p\\train\\dog\\2.png 0\n",
-        FIRST + "there is no image {root}/C:\\p\\train\\dog\\2.png; correct the line, or the `root` of the ",
-    ),
-    "two blanks before the label": (
-        "train/dog/2.png  0\n",
-        FIRST + "there is no image {root}/train/dog/2.png ; correct the line, or the `root` of the entry " + THERE,
+    "the way up from a link": (
+        "link/../1.png 0\n",
+        FIRST + "link/../1.png leads out of {root}, where paths ",
     ),
     "two labels of an image": (
         "train/cat/a b.png 0\ntrain/dog/2.png 1\n./train/cat/a b.png 1\n",

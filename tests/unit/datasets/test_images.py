@@ -70,11 +70,6 @@ def with_chunks(*chunks: bytes, after: int = 33, data: bytes = b"") -> bytes:
     return data[:after] + b"".join(chunks) + data[after:]
 
 
-def text_chunk(size: int = 3 << 20, kind: bytes = b"zTXt") -> bytes:
-    """A compressed text, or colour profile, that unpacks to a size."""
-    return chunk(kind, b"k\0\0" + zlib.compress(bytes(size)))
-
-
 def with_segment(data: bytes, marker: int, content: bytes) -> bytes:
     """A JPEG with a segment put behind its first two bytes."""
     return data[:2] + bytes([0xFF, marker]) + struct.pack(">H", len(content) + 2) + content + data[2:]
@@ -145,9 +140,7 @@ def pixel_error(data: bytes, reference: Image.Image) -> np.ndarray:
 
 
 PIXELS = "pixels of the smooth picture"
-CUT_OFF, NO_IMAGE = "cut off or damaged (", "not an image"
-TRUNCATED = "cut off or damaged (OSError: image file is truncated"
-NOT_READ = "{}, a format that is not read: convert it to JPEG or PNG"
+CUT_OFF, NO_IMAGE = "cut off or damaged (", "can't be opened as JPEG, PNG, GIF, BMP, WEBP, TIFF: it begins with b'"
 
 ODD_FILES = {
     "colour JPEG": (jpeg(), PIXELS),
@@ -158,28 +151,16 @@ ODD_FILES = {
     "JPEG with EXIF that points nowhere": (with_exif(jpeg(), b"II*\0\xff\xff\xff\xff"), PIXELS),
     "JPEG with orientation 99": (with_exif(jpeg(), exif_entry(3, 1, b"\x63\0")), PIXELS),
     "JPEG with a text for orientation": (with_exif(jpeg(), exif_entry(2, 4, b"six\0")), PIXELS),
-    "JPEG with JFIF cut off": (with_segment(jpeg(), 0xE0, b"JFIF\0"), PIXELS),
-    "JPEG with a profile cut off": (with_segment(jpeg(), 0xE2, b"ICC_PROFILE\0"), PIXELS),
-    "JPEG with Adobe's marker cut off": (with_segment(jpeg(), 0xEE, b"Adobe"), PIXELS),
     "JPEG with bytes for a comment": (with_segment(jpeg(), 0xFE, b"\xff\xfe\0"), PIXELS),
-    "JPEG with a profile and pixels cut off": (with_segment(jpeg(), 0xE2, b"ICC_PROFILE\0")[:9000], TRUNCATED),
     "MPO, several JPEGs in one": (several_pictures(), PIXELS),
     "greyscale JPEG": (flat("L", 77, "JPEG"), (77, 77, 77)),
     "CMYK JPEG": (inverted_cmyk(), RED),
     "CMYK JPEG without Adobe's marker": (unmarked_cmyk(), RED),
     "CMYK JPEG as YCCK": (ycck(), RED),
-    "CMYK JPEG with a profile cut off": (with_segment(inverted_cmyk(), 0xE2, b"ICC_PROFILE\0"), RED),
     "RGB PNG": (encoded(picture(300, 280), "PNG"), PIXELS),
-    "PNG with a text of 3 MB": (with_chunks(text_chunk()), PIXELS),
-    "PNG with a text of 3 MB behind its pixels": (with_chunks(text_chunk(), after=-12), PIXELS),
-    "PNG with 80 MB of texts": (with_chunks(*[text_chunk(1_000_000)] * 80), PIXELS),
-    "PNG with a profile of 3 MB": (with_chunks(text_chunk(kind=b"iCCP")), PIXELS),
     "PNG with rubbish for EXIF": (with_chunks(chunk(b"eXIf", b"rubbish")), PIXELS),
-    "PNG with a gamma cut off": (with_chunks(chunk(b"gAMA", b"")), PIXELS),
-    "PNG with a text of 3 MB, cut off": (with_chunks(text_chunk())[:20_000], TRUNCATED),
-    "PNG, wrong checksum of its size": (with_chunks(chunk(b"IHDR", png(9, 9, 8, 2, b"")[16:29], 1), after=8), CUT_OFF),
+    "PNG, wrong checksum of its size": (with_chunks(chunk(b"IHDR", png(9, 9, 8, 2, b"")[16:29], 1), after=8), NO_IMAGE),
     "PNG with a transparent colour cut off": (with_chunks(chunk(b"tRNS", b"x")), CUT_OFF),
-    "transparent palette PNG, text of 3 MB": (with_chunks(text_chunk(), data=palette_with_a_hole()), WHITE),
     "RGBA PNG, half to see": (flat("RGBA", (0, 0, 0, 128), "PNG"), (127, 127, 127)),
     "RGB PNG with a transparent colour": (flat("RGB", (1, 2, 3), "PNG", transparency=(1, 2, 3)), WHITE),
     "palette PNG with a transparent colour": (palette_with_a_hole(), WHITE),
@@ -196,35 +177,19 @@ ODD_FILES = {
     "1 x 3000": (encoded(Image.new("RGB", (1, 3000), RED), "JPEG", quality=100, subsampling=0), RED),
     "3000 x 1": (encoded(Image.new("RGB", (3000, 1), RED), "JPEG", quality=100, subsampling=0), RED),
     "nothing": (b"", "empty file"),
-    "JPEG's first bytes": (b"\xff\xd8\xff\xe0", "cut off or damaged (in its JPEG header)"),
     "random bytes": (np.random.default_rng(1).bytes(5000), NO_IMAGE),
     "text": (b"this was to be a photograph\n", NO_IMAGE),
-    "web page": (b"\xef\xbb\xbf\n<!DOCTYPE html><html><svg>404</svg></html>", "a web page, not an image: download"),
-    "pointer of Git LFS": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "a pointer of Git LFS, "),
-    "pointer of git-annex": (b"/annex/objects/MD5E-s9--0.jpg\n", "a pointer of git-annex, not the image: run"),
-    "SVG": (b'<svg xmlns="http://www.w3.org/2000/svg"/>', NOT_READ.format("SVG")),
-    "SVG with a head": (b'<?xml version="1.0"?>\n<!-- mine -->\n<svg/>', NOT_READ.format("SVG")),
-    "PostScript": (b"%!PS-Adobe-3.0 EPSF-3.0\n(/tmp/x) (w) file\nshowpage\n", NOT_READ.format("PostScript")),
-    "PDF": (encoded(picture(40, 30), "PDF"), NOT_READ.format("PDF")),
-    "ICO": (encoded(picture(64, 64), "ICO"), NOT_READ.format("ICO")),
-    "AVIF": (b"\0\0\0\x20ftypmif1\0\0\0\0mif1avifmiaf", NOT_READ.format("AVIF")),
-    "HEIC": (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", NOT_READ.format("HEIC")),
-    "JPEG 2000": (b"\0\0\0\x0cjP  \r\n\x87\n\0\0\0\x14ftypjp2 ", NOT_READ.format("JPEG 2000")),
-    "JPEG 2000 without boxes": (b"\xff\x4f\xff\x51\0\x2f", NOT_READ.format("JPEG 2000")),
-    "JPEG XL": (b"\0\0\0\x0cJXL \r\n\x87\n", NOT_READ.format("JPEG XL")),
-    "JPEG XL without boxes": (b"\xff\x0a\xfa\x1f", NOT_READ.format("JPEG XL")),
-    "PSD": (b"8BPS\0\1" + bytes(20), NOT_READ.format("PSD")),
-    "PPM": (encoded(picture(40, 30), "PPM"), NOT_READ.format("Netpbm (PPM, PGM, PBM)")),
-    "PNG of 0 x 0": (png(0, 0, 8, 2, b"\0"), CUT_OFF),
+    "web page": (b"\xef\xbb\xbf\n<!DOCTYPE html><html><svg>404</svg></html>", NO_IMAGE),
+    "HEIC": (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", NO_IMAGE),
+    "PNG of 0 x 0": (png(0, 0, 8, 2, b"\0"), NO_IMAGE),
     "PNG without pixels": (png(300, 280, 8, 2, b""), CUT_OFF),
     "PNG, cut off": (encoded(picture(300, 280), "PNG")[:20_000], CUT_OFF),
-    "PNG with its pixels under another name": (encoded(picture(9, 9), "PNG").replace(b"IDAT", b"IDAU"), CUT_OFF),
+    "PNG with its pixels under another name": (encoded(picture(9, 9), "PNG").replace(b"IDAT", b"IDAU"), NO_IMAGE),
     "PNG with damaged pixels": (with_flipped_bits(encoded(picture(300, 280), "PNG")), CUT_OFF),
     "GIF, cut off": (animated()[:40], CUT_OFF),
     "WEBP, cut off": (encoded(picture(300, 280), "WEBP")[:3000], CUT_OFF),
     "BMP, cut off": (encoded(picture(300, 280), "BMP")[:3000], CUT_OFF),
     "TIFF, cut off": (encoded(picture(300, 280), "TIFF")[:3000], CUT_OFF),
-    "raw photograph": (encoded(picture(90, 70), "TIFF", tiffinfo={254: 1}), "a TIFF that begins with a thumbnail"),
     "TIFF of floats": (encoded(Image.new("F", (9, 9), 0.5), "TIFF"), "32-bit samples, whose white level is"),
 }
 
@@ -273,14 +238,6 @@ def test_what_can_not_be_opened_as_a_file_says_so(tmp_path):
     assert reason_of(tmp_path / "large.jpg") == "larger than 256 MiB"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
-def test_a_file_without_permission_says_so(tmp_path):
-    path = tmp_path / "locked.jpg"
-    path.write_bytes(jpeg())
-    path.chmod(0)
-    assert reason_of(path) == "can't be read (Permission denied)"
-
-
 @pytest.mark.parametrize("progressive", [False, True])
 def test_a_jpeg_cut_off_anywhere_gives_a_reason_or_is_whole(progressive):
     whole = jpeg(progressive=progressive)
@@ -318,43 +275,11 @@ def test_no_damage_raises_anything_but_a_reason():
     assert 50 < sum(outcomes) < 300, "some are damaged, and some still decode"
 
 
-def test_a_tag_that_can_not_be_written_anew_costs_no_photograph():
-    """A fraction's tag announced as a text: Pillow's exif_transpose fails at it."""
-    exif = Image.Exif()
-    exif[ORIENTATION], exif[0x011A], exif[0x8769] = 6, 72.0, {0x9003: "2020:01:01 00:00:00", 0x927C: b"maker"}
-    tiff = bytearray(exif.tobytes()[6:])
-    expected = picture(300, 280).transpose(Image.Transpose.ROTATE_270)
-    failed = 0
-    for place in range(20, len(tiff)):
-        damaged = bytearray(tiff)
-        damaged[place] = 7
-        data = with_exif(jpeg(), bytes(damaged))
-        try:
-            turned = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
-        except Exception:
-            failed += 1
-            turned = expected
-        assert pixel_error(data, turned).mean() < 1, place
-    assert failed, "there is nothing to be better at"
-
-
 def test_a_bomb_costs_no_memory():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(UnreadableImage, match=r"^more than 178,956,970 pixels$"):
         decode_stored(png(60_000, 60_000, 8, 2, bytes(1 << 20)))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # KiB
-
-
-def test_damaged_metadata_cost_no_orientation():
-    turned = picture(300, 280).transpose(Image.Transpose.ROTATE_270)
-    text, xmp = text_chunk(), b'<x tiff:Orientation="6"/>'
-    for data in (
-        with_chunks(text, data=encoded(picture(300, 280), "PNG", exif=exif_of(6))),
-        with_chunks(text, chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + xmp)),
-        with_segment(jpeg(exif=exif_of(6)), 0xE2, b"ICC_PROFILE\0"),
-        with_segment(with_segment(jpeg(), 0xE1, b"http://ns.adobe.com/xap/1.0/\0" + xmp), 0xE2, b"ICC_PROFILE\0"),
-    ):
-        assert pixel_error(data, turned).mean() < 1
 
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP"])
@@ -401,14 +326,6 @@ def test_noise_is_made_neither_brighter_nor_much_smoother(width, height):
     assert abs(found.mean() - expected.mean()) < 0.01
     assert 1 < found.std() / expected.std() < 1.1 or np.array_equal(found, expected)
     assert np.array_equal(found, expected) == (max(width, height) > 4 * STORED_SIDE)
-
-
-@pytest.mark.parametrize(("width", "height"), [(333, 500), (400, 300), (500, 375)])
-def test_waves_keep_the_height_that_the_antialiased_filter_leaves_them(width, height):
-    """Eight pixels long, where they are stored; measured: within 0.0009, and 0.003 to 0.009 for a wrong variance."""
-    wave = 128 + 100 * np.cos(np.arange(width) * 2 * np.pi / (8 * width / STORED_SIDE))
-    pixels = np.broadcast_to(np.rint(wave).astype(np.uint8)[:, np.newaxis], (height, width, 3)).copy()
-    assert resize(pixels.copy()).std() / resized_by_pillow(pixels).std() == pytest.approx(1, abs=0.0015)
 
 
 @pytest.mark.parametrize(("width", "height"), [(256, 256), (100, 120), (510, 500)])
@@ -469,14 +386,3 @@ assert cv2.getNumThreads() == 3 and warnings.filters == filters
 decoding.load_stored(decoding.Path("a.png"))
 assert cv2.getNumThreads() == 1 and warnings.filters != filters
 """)
-
-
-def test_without_opencv_arrays_can_be_prepared_and_no_image_counts_as_damaged(run):
-    complaint = run("""
-import sys
-sys.modules["cv2"] = None
-from trainmark.datasets import prepare
-from trainmark.datasets.images import decoding, mean
-decoding.load_stored(decoding.Path("a.png"))
-""")
-    assert complaint.splitlines()[-1] == "ModuleNotFoundError: import of cv2 halted; None in sys.modules"

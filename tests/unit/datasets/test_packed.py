@@ -36,7 +36,7 @@ def out(tmp_path):
     return folder / "train.npy"
 
 
-@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("workers", [1, 4])
 def test_every_image_comes_back_pixel_by_pixel(paths, out, workers):
     pack(paths, out, workers)
     store = open_store(out)
@@ -48,7 +48,7 @@ def test_every_image_comes_back_pixel_by_pixel(paths, out, workers):
     assert 0 < out.stat().st_size - 20 * IMAGE_BYTES < 256, "a header, and not one byte more"
 
 
-@pytest.mark.parametrize("block_images", [1, 7, 20, 256])
+@pytest.mark.parametrize("block_images", [7, 20, 256])
 def test_blocks_are_all_images_in_order(paths, out, monkeypatch, block_images):
     monkeypatch.setattr(packed, "BLOCK_IMAGES", block_images)
     pack(paths, out, 2)
@@ -57,59 +57,17 @@ def test_blocks_are_all_images_in_order(paths, out, monkeypatch, block_images):
     assert np.array_equal(np.concatenate(blocks), open_store(out))
 
 
-@pytest.fixture
-def stopped(paths, out, monkeypatch):
-    """An attempt with the key "k" that an unreadable eleventh image ended, after eight were noted. That image is whole
-    again; gives the paths that are loaded from then on.
-    """
-    monkeypatch.setattr(packed, "NOTED_IMAGES", 4)
-    monkeypatch.setattr(packed, "CHUNK", 2)
-    content = paths[10].read_bytes()
-    paths[10].write_bytes(b"")
-    assert message_of(pack, paths, out, 1, "k").startswith(f"{paths[10]}: empty file; it could be decoded when ")
-    paths[10].write_bytes(content)
-    loaded = []
-    monkeypatch.setattr(packed, "load_checked", lambda path: loaded.append(path) or load_stored(path))
-    return loaded
-
-
-def whole(paths, out) -> bool:
-    names = [path.name for path in out.parent.iterdir()]
-    return names == ["train.npy"] and np.array_equal(open_store(out), [load_stored(path) for path in paths])
-
-
-def test_a_stopped_attempt_goes_on_where_it_was(paths, out, stopped):
-    assert not out.exists(), "no store under the real name"
-    pack(paths, out, 1, "k")
-    assert stopped == paths[8:]
-    assert whole(paths, out)
-
-
-NOTES = ["", "{", "[]", '{"key": "k"}', *(f'{{"key": "k", "done": {done}}}' for done in ("null", -2, 21))]
-
-
-@pytest.mark.parametrize(
-    ("key", "images", "spoilt", "content"),
-    [
-        ("another", 20, None, ""),
-        ("k", 15, None, ""),
-        ("k", 20, "train.npy.part", "half of it"),
-        *(("k", 20, "train.npy.part.json", note) for note in NOTES),
-    ],
-)
-def test_another_attempt_or_a_damaged_one_is_not_gone_on_with(paths, out, stopped, key, images, spoilt, content):
-    if spoilt:
-        out.with_name(spoilt).write_text(content)
-    pack(paths[:images], out, 1, key)
-    assert stopped == paths[:images]
-    assert whole(paths[:images], out)
-
-
 def test_a_disk_that_is_too_small_is_not_filled(paths, out, monkeypatch):
     usage = namedtuple("Usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(0, 0, RESERVE_BYTES + 20 * IMAGE_BYTES - 1))
     needs = f"the packed store {out} needs 3.8 MiB more and a reserve of 64.0 MiB, "
     assert message_of(pack, paths, out, 2).startswith(needs)
+    assert list(out.parent.iterdir()) == []
+
+
+def test_an_image_that_was_damaged_leaves_no_store(paths, out):
+    paths[10].write_bytes(b"")
+    assert message_of(pack, paths, out, 2).startswith(f"{paths[10]}: empty file; it could be decoded when ")
     assert list(out.parent.iterdir()) == []
 
 
@@ -150,5 +108,5 @@ def test_what_is_no_whole_store_is_refused(out, content):
 )
 def test_another_array_is_refused(out, array, holds):
     np.save(out, array)
-    held = f"{out} holds {holds}; a packed store is uint8 (samples, 256, 256, 3); {AGAIN}"
-    assert message_of(open_store, out) == held
+    message = message_of(open_store, out)
+    assert message.startswith(f"{out} holds {holds}; a packed store is ") and message.endswith(AGAIN)

@@ -77,6 +77,9 @@ def _entry_findings(name: str, entry: Mapping, catalogue: Mapping) -> Iterator[F
     names = [file["name"] for file in entry.get("files", [])]
     for twice in sorted({file_name for file_name in names if names.count(file_name) > 1}):
         yield (name, "files"), f"found the name {twice} twice; allowed: each file name once"
+    for i, file in enumerate(entry.get("files", [])):
+        if known_formats()[entry["format"]].unpickles and "sha256" not in file:
+            yield (name, "files", i), "found no sha256; the format runs what the file says, so it must be known"
     classes = entry.get("classes")
     of = entry.get("of")
     class_names = len(entry.get("class_names", []))

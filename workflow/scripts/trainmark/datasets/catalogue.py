@@ -8,6 +8,7 @@ required: keys that an entry of this format needs; "files|folder" means one of t
 optional: other keys that it may have, besides COMMON_KEYS and those of the kind.
 own_files: pattern of the files that a `folder` of the user's own holds, where Snakemake is to notice that they changed.
 It may be left out; the files that `lists` names are noticed in any format.
+unpickles: whether reading a file may run a program in it, so that its entry must name the SHA-256. It may be left out.
 """
 
 import os
@@ -55,6 +56,7 @@ class Format:
     required: Sequence[str]
     optional: Sequence[str]
     own_files: str | None = None
+    unpickles: bool = False
 
     @property
     def allowed(self) -> tuple[str, ...]:

@@ -79,16 +79,8 @@ def read_word_index(path: Path) -> dict[str, int]:
     """Ranks by word, from a file like Keras's imdb_word_index.json. Raises DataError if it is not such a file."""
     try:
         word_ranks: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not a JSON file ({error}); delete it and download it again") from error
-    if not _is_word_index(word_ranks):
-        raise DataError(
-            f"{path} is not a word index; it must be a JSON object that gives n words the ranks 1 to n, each rank once"
-        )
-    return word_ranks
-
-
-def _is_word_index(content: object) -> bool:
-    if not isinstance(content, dict) or not content or not all(type(rank) is int for rank in content.values()):
-        return False
-    return sorted(content.values()) == list(range(1, len(content) + 1))
+        if sorted(word_ranks.values()) == list(range(1, len(word_ranks) + 1)):
+            return word_ranks
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise DataError(f"{path} is not a word index ({error}); delete it and download it again") from error
+    raise DataError(f"{path} is not a word index: it must give n words the ranks 1 to n, each rank once")

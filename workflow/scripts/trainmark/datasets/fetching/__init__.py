@@ -1,1 +1,1 @@
-"""Fetch files: download or copy them, resume interrupted transfers, and verify checksums."""
+"""Fetch files: download or copy them, resume interrupted downloads, and verify checksums."""

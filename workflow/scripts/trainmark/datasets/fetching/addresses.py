@@ -17,36 +17,17 @@ def is_web(address: str) -> bool:
     return address.partition(":")[0].lower() in ("http", "https")
 
 
-def is_path(address: str) -> bool:
-    """Whether it is a path, not an address with a scheme."""
-    return "://" not in address and not is_web(address)
-
-
 def path_of(address: str) -> Path:
     """The path of a file:// address, or of a path that may begin with ~."""
     local = url2pathname(urlsplit(address).path) if address.startswith("file://") else os.path.expanduser(address)
     return Path(local)
 
 
-def host_of(address: str) -> str | None:
-    """Host of an address, with the port if it names one; None if it has no valid host."""
-    try:
-        parts = urlsplit(address)
-        port = f":{parts.port}" if parts.port else ""  # raises ValueError if it is not a number
-    except ValueError:
-        return None
-    return f"{parts.hostname}{port}" if parts.hostname else None
-
-
 def without_credentials(address: str) -> str:
-    """The address without user name, password and query, which may hold secrets."""
-    scheme, _, _ = address.partition(":")
-    if is_path(address) or scheme == "file":
+    """The address without user name, password and query, which may hold secrets; a path as it is."""
+    if address.startswith(("/", "~", ".", "file:///")):
         return address
-    if not host_of(address):
-        return f"{scheme}://..."  # it is not clear which part is a password
-    parts = urlsplit(address)
-    return f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    return re.sub(r"^(\w+:/+)?.*@", r"\1", re.sub(r"[?#].*", "", address, flags=re.DOTALL))
 
 
 def in_mirror(mirror: str | None, path: str) -> list[str]:
@@ -66,19 +47,13 @@ def mirror_problem(mirror: str) -> str | None:
     directory, and ~ is the home folder.
     """
     if is_web(mirror):
-        problem = None if host_of(mirror) else "an address without a valid host"
-    elif not is_path(mirror) and not mirror.startswith("file://"):
+        problem = None if urlsplit(mirror).netloc else "an address without a host"
+    elif "://" in mirror and not mirror.startswith("file://"):
         problem = "an address with an unknown scheme"
     elif mirror.startswith("file://") and urlsplit(mirror).netloc not in ("", "localhost"):
         problem = "a file:// address with a host in it"
     elif not path_of(mirror).is_dir():
-        below = "" if path_of(mirror).is_absolute() else f" in {Path.cwd()}"
-        problem = f"which is not an existing folder{below}"
+        problem = f"which is not an existing folder{'' if path_of(mirror).is_absolute() else f' in {Path.cwd()}'}"
     else:
         return None
-    return problem and f"found {_masked(without_credentials(mirror))}, {problem}; allowed: {ALLOWED}"
-
-
-def _masked(text: str) -> str:
-    """The text without parts that are credentials or a query if it is an address whose scheme was forgotten."""
-    return re.sub(r"(^|//)[^/]*@", r"\1...@", re.sub(r"\?.*", "?...", text, flags=re.DOTALL))
+    return problem and f"found {without_credentials(mirror)}, {problem}; allowed: {ALLOWED}"

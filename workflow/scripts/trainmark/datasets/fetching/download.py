@@ -1,22 +1,45 @@
-"""Fetch the files of a catalogue entry from a mirror or by address. A file is accepted by its checksum alone."""
+"""Fetch the files of a catalogue entry from a mirror or by address. A file is accepted by its checksum alone.
 
-import json
+The bytes of a download are collected in `<name>.part` next to the file. The next attempt, the next address and the
+process after a killed one all continue there. Ranges: RFC 9110, section 14.
+"""
+
+import errno
+import os
+import shutil
 import sys
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
+from urllib.parse import urljoin
+
+import requests
+from tqdm import tqdm
+from urllib3 import Retry
 
 from trainmark.console import print_line, say_when_long
-from trainmark.datasets.fetching.addresses import host_of, in_mirror, is_web, without_credentials
-from trainmark.datasets.fetching.transfer import FETCH_ERRORS, in_words, transfer
+from trainmark.datasets.fetching.addresses import in_mirror, is_web, path_of, without_credentials
 from trainmark.errors import DataError
-from trainmark.files.checksums import Checksum, checksum_of
-from trainmark.files.disk import StorageError, format_bytes
-from trainmark.files.whole import part_of
+from trainmark.files.checksums import expected_checksum, has_checksum
+from trainmark.files.disk import StorageError, format_bytes, require_free_disk
+from trainmark.files.whole import give_name, part_of, written_whole
 
+TIMEOUT_SECONDS = 60
 
-class _NoSourceError(DataError):
-    """A file could not be fetched from any source."""
+STATUSES = [408, 429, *range(500, 600)]
+RETRIES = Retry(
+    4, other=0, status_forcelist=STATUSES, raise_on_status=False, backoff_factor=1, backoff_jitter=1, retry_after_max=60
+)
+"""For servers that do not answer: waits of 2, 4 and 8 s and up to one more, or what the server asks for. A refused
+certificate (other) is not tried again.
+"""
+
+BREAKS_IN_A_ROW = 5
+"""Answers that may break off without a new byte, after which a source is given up."""
+
+CHUNK_BYTES = 1 << 14
+"""Bytes that may be lost when an answer breaks off."""
+
+RANGE_NOT_SATISFIABLE = 416
 
 
 def fetch_dataset(name: str, entry: Mapping, mirror: str | None, raw_folder: Path, offline: bool = False) -> list[dict]:
@@ -32,15 +55,30 @@ def fetch_dataset(name: str, entry: Mapping, mirror: str | None, raw_folder: Pat
         return [{"file": None, "from": source}]
     sources, missing = [], []
     for file in _files(entry):
-        try:
-            sources.append(_fetch_file(name, file, mirror, raw_folder, offline))
-        except _NoSourceError as error:
-            if not offline:
-                raise DataError(str(error)) from error
-            missing.append(str(error))
+        addresses = [*in_mirror(mirror, f"{name}/{file['name']}"), *file["urls"]]
+        source, problems = _fetch_file(name, file, raw_folder / file["name"], addresses, offline)
+        kind, digest = expected_checksum(file)
+        sources.append({"file": file["name"], kind: digest, "from": source})
+        if source is None:
+            tried = "; ".join(problems) or "no mirror, and no address in the catalogue"
+            missing.append(f"{raw_folder / file['name']} with {kind} {digest} ({tried})")
+        if missing and not offline:
+            break
     if missing:
-        raise DataError(_offline_message(name, len(sources), missing, mirror))
+        advice = "`offline: true` is set:" if offline else "connect this machine, or"
+        raise DataError(
+            f"{name} lacks {'; '.join(missing)}; {advice} put what is missing there, or set `mirror` in the config or "
+            f"TRAINMARK_MIRROR to a folder or address that holds it in {name}/"
+        )
     return sources
+
+
+def verify(raw_folder: Path, entry: Mapping) -> None:
+    """Raise DataError if a raw file is missing or no longer has its checksum."""
+    for file in _files(entry):
+        if not has_checksum(path := raw_folder / file["name"], file):
+            state = "is damaged" if path.is_file() else "is missing"
+            raise DataError(f"{path} {state}; run snakemake again with --forcerun download_dataset to fetch it")
 
 
 def _files(entry: Mapping) -> list[Mapping]:
@@ -48,88 +86,135 @@ def _files(entry: Mapping) -> list[Mapping]:
     return [] if "folder" in entry else entry.get("files", [])
 
 
-def _fetch_file(name: str, file: Mapping, mirror: str | None, raw_folder: Path, offline: bool) -> dict:
-    target, checksum = raw_folder / file["name"], Checksum.from_catalogue(file)
+def _fetch_file(
+    name: str, file: Mapping, target: Path, addresses: list[str], offline: bool
+) -> tuple[str | None, list[str]]:
+    """Fetch a file from the first address that has it; return (the source or None, problems of the others)."""
     target.parent.mkdir(parents=True, exist_ok=True)  # the name of a command's file may be a path
-    described = {"file": file["name"], checksum.kind: checksum.digest}
-    if target.is_file() and _checksum_of(name, target, checksum.kind) == checksum:
-        part_of(target).unlink(missing_ok=True)
-        return {**described, "from": "already there"}
-    problems = []
-    for address in [*in_mirror(mirror, f"{name}/{file['name']}"), *file["urls"]]:
-        if offline and is_web(address):
-            continue
-        try:
-            with _announce(name, address, file):
-                transfer(address, target, checksum, file.get("bytes"))
-        except StorageError:
-            raise
-        except FETCH_ERRORS as error:
-            problems.append(f"{without_credentials(address)}: {in_words(error)}")
-        else:
-            return {**described, "from": without_credentials(address)}
-    if offline:
-        raise _NoSourceError(_put_by_hand(target, checksum, problems))
-    raise _NoSourceError(_online_message(name, target, problems))
-
-
-def _announce(name: str, address: str, file: Mapping) -> AbstractContextManager[None]:
-    """Print what is fetched: a download at once, a copy from a folder (which may be a link) when it takes long."""
+    with say_when_long(f"{name}: checking {target.name}"):
+        if has_checksum(target, file):
+            return "already there", []
     size = f" ({format_bytes(file['bytes'])})" if "bytes" in file else ""
-    source = host_of(address) if is_web(address) else without_credentials(address)
-    what = f"{name}: {'downloading' if is_web(address) else 'copying'} {file['name']}{size} from {source}"
-    if is_web(address):
-        print_line(what, sys.stderr)
-    return say_when_long(what, shows_bar=True)
+    problems = []
+    for address in addresses:
+        shown = without_credentials(address)
+        if offline and is_web(address):
+            problems.append(f"{shown}: not asked")
+            continue
+        what = f"{name}: fetching {file['name']}{size} from {shown}"
+        if is_web(address):
+            print_line(what, sys.stderr)
+        try:
+            with say_when_long(what, shows_bar=True):
+                (_download if is_web(address) else _copy)(address, target, file)
+            return shown, problems
+        except (OSError, DataError, ValueError) as error:
+            if isinstance(error, StorageError) or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            problems.append(f"{shown}: {_in_words(error)}")
+    return None, problems
 
 
-def _checksum_of(name: str, path: Path, kind: str) -> Checksum:
-    with say_when_long(f"{name}: checking {path.name}", shows_bar=True):
-        return checksum_of(path, kind)
+def _in_words(error: Exception) -> str:
+    """Describe an error without the address, whose query may hold a secret."""
+    if isinstance(error, DataError):
+        return str(error)
+    if isinstance(error, requests.HTTPError):
+        return f"HTTP status {error.response.status_code}"
+    cause = error.args[0] if error.args else error
+    reason = getattr(cause, "reason", cause)  # urllib3's error, for an answer that did not come
+    if isinstance(error, requests.exceptions.SSLError):
+        return f"its certificate is refused ({reason})"
+    return f"cannot be read ({type(error if isinstance(reason, str) else reason).__name__})"
 
 
-def _online_message(name: str, target: Path, problems: list[str]) -> str:
-    sources = "its only source" if len(problems) == 1 else f"any of {len(problems)} sources"
-    tried = f"could not be downloaded from {sources} ({'; '.join(problems)}); connect this machine, set"
-    untried = "has no address in the catalogue and no mirror is set; set"
-    partial = f"; the bytes so far are kept in {part_of(target)}, and the next attempt continues from there"
-    return (
-        f"{target.name} of {name} {tried if problems else untried} `mirror` in the config or "
-        f"TRAINMARK_MIRROR to a folder or address that holds {name}/{target.name}, or put the file at {target}"
-        f"{partial if part_of(target).exists() else ''}"
-    )
+def _expect_checksum(path: Path, file: Mapping) -> None:
+    if not has_checksum(path, file):
+        raise DataError("holds another file")
 
 
-def _put_by_hand(target: Path, checksum: Checksum, problems: list[str]) -> str:
-    wrong = [f"{target}: exists and has another checksum"] if target.is_file() else []
-    states = "; ".join([*wrong, *problems])
-    return f"put {target.name} with {checksum} at {target}{f' ({states})' if states else ''}"
-
-
-def _offline_message(name: str, available: int, missing: list[str], mirror: str | None) -> str:
-    unused = f"; the mirror {without_credentials(mirror)} is not used" if mirror and is_web(mirror) else ""
-    return (
-        f"`offline: true` is set, and {len(missing)} of the {available + len(missing)} files of {name} "
-        f"cannot be fetched without a connection: {'; '.join(missing)}; or set `mirror` in the config or "
-        f"TRAINMARK_MIRROR to a folder that holds them in {name}/{unused}"
-    )
-
-
-def verify(raw_folder: Path, entry: Mapping) -> None:
-    """Raise DataError if a raw file is missing or no longer has its checksum."""
-    for file in _files(entry):
-        path, checksum = raw_folder / file["name"], Checksum.from_catalogue(file)
-        if not path.is_file() or checksum_of(path, checksum.kind) != checksum:
-            state = "is damaged" if path.is_file() else "is missing"
-            raise DataError(f"{path} {state}; run snakemake again with --forcerun download_dataset to fetch it")
-
-
-def read_sources(path: Path) -> list[dict]:
-    """Read back what `fetch_dataset` returned, from a file. Raises DataError if the file is damaged."""
+def _copy(address: str, target: Path, file: Mapping) -> None:
+    """Hard-link the target to a file of a folder, or copy it where that is not possible, as between two disks."""
+    source = path_of(address).resolve()
+    if not source.is_file():
+        raise DataError("no such file")
+    _expect_checksum(source, file)
+    target.unlink(missing_ok=True)
     try:
-        sources: list[dict] = json.loads(path.read_text())
-        return sources
-    except (OSError, ValueError) as error:
-        raise DataError(
-            f"{path} does not say where the files came from ({error}); delete it and run snakemake again"
-        ) from error
+        os.link(source, target)
+    except OSError:
+        with written_whole(target) as part:
+            shutil.copyfile(source, part)
+
+
+# --- the web ------------------------------------------------------------------------------------------------------
+
+
+def _download(address: str, target: Path, file: Mapping) -> None:
+    part = part_of(target)
+    continued = furthest_bytes = _size(part)
+    breaks = 0
+    with requests.Session() as session:
+        session.hooks["response"].append(_refuse_downgrade)
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, requests.adapters.HTTPAdapter(max_retries=RETRIES))
+        is_whole = has_checksum(part, file)  # if a process ended between the last byte and the renaming
+        while not is_whole and not _request(session, address, part, file):
+            breaks = 0 if _size(part) > furthest_bytes else breaks + 1
+            furthest_bytes = max(furthest_bytes, _size(part))
+            if breaks == BREAKS_IN_A_ROW:
+                raise DataError(f"broke off {breaks} times in a row, after {furthest_bytes} bytes")
+    try:
+        _expect_checksum(part, file)
+    except DataError:
+        part.unlink()
+        if not continued:
+            raise
+        _download(address, target, file)  # from zero: the first bytes may be those of another file
+    else:
+        give_name(part, target)
+
+
+def _request(session: requests.Session, address: str, part: Path, file: Mapping) -> bool:
+    """Request the missing bytes once, and append them; return whether all of them came."""
+    offset = _size(part)
+    # "identity": the file itself is hashed, and not a compressed form that a server may send.
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={offset}-"} if offset else {})
+    with session.get(address, stream=True, timeout=TIMEOUT_SECONDS, headers=headers) as response:
+        span = response.headers.get("Content-Range", "")
+        if offset and (response.status_code == RANGE_NOT_SATISFIABLE or (span and f"bytes {offset}-" not in span)):
+            part.unlink()
+            return False
+        response.raise_for_status()
+        announced = span.rpartition("/")[2] if span else response.headers.get("Content-Length", "")
+        total_bytes = int(announced) if announced.isdecimal() else file.get("bytes")
+        if total_bytes != file.get("bytes", total_bytes):
+            raise DataError(f"announces {total_bytes} bytes; expected {file['bytes']}")
+        return _receive(response, part, offset if span else 0, total_bytes)
+
+
+def _receive(response: requests.Response, part: Path, offset: int, total_bytes: int | None) -> bool:
+    """Write an answer behind the first `offset` bytes; return whether all of it came."""
+    if total_bytes is not None:
+        require_free_disk(part.parent, total_bytes - offset, part.stem)
+    bar = tqdm(desc=part.stem, total=total_bytes, initial=offset, unit="B", unit_scale=True, disable=None)
+    with open(part, "ab" if offset else "wb") as out, bar:
+        try:
+            for chunk in response.iter_content(CHUNK_BYTES):
+                out.write(chunk)
+                bar.update(len(chunk))
+                if total_bytes is not None and out.tell() > total_bytes:
+                    return True  # the checksum will say that it is another file
+        except requests.RequestException:
+            return False
+    return total_bytes in (None, _size(part))
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _refuse_downgrade(response: requests.Response, **_: object) -> None:
+    target = urljoin(response.url, response.headers.get("Location", ""))
+    if response.is_redirect and response.url.startswith("https:") and not target.startswith("https:"):
+        raise DataError("redirects from https to an address without it")

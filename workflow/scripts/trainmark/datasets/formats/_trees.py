@@ -1,15 +1,19 @@
 """Helpers of formats of image files: unpacking archives, and listing the images in class folders."""
 
+import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from unicodedata import normalize
 
+from trainmark.console import say_when_long
 from trainmark.datasets.archives import unpack
 from trainmark.datasets.samples import Folders
 from trainmark.errors import DataError
-from trainmark.files.checksums import Checksum
+from trainmark.files.checksums import expected_checksum
 from trainmark.files.system_files import is_added_by_system
 from trainmark.files.whole import write_text
 
@@ -32,33 +36,25 @@ MOST_LISTED = 3
 """Number of folders that a message names."""
 
 MARK = ".unpacked"
-"""Suffix of a file with the checksum of an archive whose unpacking was started or finished."""
+"""File with the checksums of the archives, written when all of them are unpacked."""
 
 
-def unpack_into(folders: Folders, file: Mapping, into: str = "", nested: bool = False) -> Path:
-    """Unpack an archive of the entry into a folder of `folders.unpacked`; return that folder.
+def unpacked(folders: Folders, files: Sequence[Mapping], into: Mapping[str, str] = MappingProxyType({})) -> Path:
+    """Unpack archives of the entry into an empty folder, unless that is done; return it.
 
-    Existing files are kept and missing ones are restored. Raises DataError if another archive of this name was unpacked
-    there: its files would stay among the new ones.
+    into: by name of an archive, the folder below it; archives in the folder "train" hold an archive for each class.
     """
-    target = folders.unpacked / into
-    mark = folders.unpacked / f".{file['name']}{MARK}"
-    digest = Checksum.from_catalogue(file).digest
-    if mark.is_file() and mark.read_text() != digest:
-        raise DataError(f"{target} holds an earlier {file['name']}; delete {folders.unpacked} and run snakemake again")
-    write_text(mark, digest)
-    unpack(folders.raw / file["name"], target, nested=nested)
-    return target
-
-
-def expect_only(folders: Folders, files: Iterable[Mapping]) -> None:
-    """Raise DataError if an archive was unpacked that the entry no longer has: its files would stay."""
-    unpacked = {path.name.removesuffix(MARK).removeprefix(".") for path in folders.unpacked.glob(f".*{MARK}")}
-    if others := sorted(unpacked - {file["name"] for file in files}):
-        raise DataError(
-            f"{folders.unpacked} holds {others[0]}, which the entry no longer has; delete {folders.unpacked} and run "
-            "snakemake again"
-        )
+    mark = folders.unpacked / MARK
+    checksums = json.dumps([expected_checksum(file) for file in files])
+    if not mark.is_file() or mark.read_text() != checksums:
+        if folders.unpacked.exists():
+            shutil.rmtree(folders.unpacked)
+        for file in files:
+            below = into.get(file["name"], "")
+            with say_when_long(f"unpacking {file['name']}"):
+                unpack(folders.raw / file["name"], folders.unpacked / below, nested=below == "train")
+        write_text(mark, checksums)
+    return folders.unpacked
 
 
 def own_folder(entry: Mapping) -> Path:
@@ -73,10 +69,7 @@ def top_folder(folders: Folders, entry: Mapping) -> Path:
     """The folder that holds the images of an entry: the user's own, or that of its archives, which are unpacked."""
     if "folder" in entry:
         return own_folder(entry)
-    expect_only(folders, entry["files"])
-    for file in entry["files"]:
-        unpack_into(folders, file)
-    return folders.unpacked
+    return unpacked(folders, entry["files"])
 
 
 def is_divided(root: Path) -> bool:
@@ -99,10 +92,9 @@ def undivided_classes(root: Path) -> Classes:
     """The class folders in a folder that is not divided into splits. Raises DataError if there are not two or more."""
     classes = classes_in(root)
     if len(classes) < 2:
-        found = f"only the folder {next(iter(classes))}" if classes else "no folder"
         raise DataError(
-            f"{root} holds {found}; `folder` or `root` must lead to a folder that holds train beside val or test, with "
-            "a folder for each class in them, or a folder for each of two or more classes"
+            f"{root} holds {_listed(list(classes))}; `folder` or `root` must lead to a folder that holds train beside "
+            "val or test, with a folder for each class in them, or a folder for each of two or more classes"
         )
     return classes
 
@@ -120,13 +112,10 @@ def divided_classes(root: Path) -> dict[str, Classes]:
     trained, tested = classes_in(train), classes_in(test)
     if not trained:
         raise DataError(f"{train} holds no folder; each class of images needs one")
-    _expect_distinct(root, {*trained, *tested})
     if not set(trained) & set(tested):
-        found = _listed(list(tested)) if tested else "images" if visible(test) else "nothing"
         raise DataError(
-            f"{test} holds {found}, and no folder of a class in {train}; move the test images into class folders, or "
-            "list them with their labels (format image_list), or take ImageNet's archives, of which one has the ground "
-            "truth (format ilsvrc2012)"
+            f"{test} holds {_listed(list(tested))}, and none of a class in {train}; move the test images into class "
+            "folders, or list them with their labels (format image_list)"
         )
     if unknown := sorted(set(tested) - set(trained)):
         raise DataError(f"{test} has the class {unknown[0]}, which {train} lacks; both need the same classes")
@@ -134,27 +123,8 @@ def divided_classes(root: Path) -> dict[str, Classes]:
 
 
 def classes_in(folder: Path) -> Classes:
-    """The folders in a folder, each a class. Raises DataError if two of their names are one."""
-    names = _names(folder)
-    _expect_distinct(folder, names)
-    return dict(sorted((normalize("NFC", name), folder / name) for name in names))
-
-
-def _expect_distinct(where: Path, names: Iterable[str]) -> None:
-    """Raise DataError if two names are one, but for letter case, blanks at their ends or the form of their Unicode."""
-    seen: dict[str, str] = {}
-    for name in sorted(names):
-        if (other := seen.setdefault(_key(name), name)) != name:
-            same = normalize("NFC", name) == normalize("NFC", other)
-            what = "the form of their Unicode (NFC or NFD)" if same else "letter case or blanks"
-            raise DataError(
-                f"{where} has the classes {other} and {name}, whose names differ only in {what}; give each class one "
-                "name, in all its folders"
-            )
-
-
-def _key(name: str) -> str:
-    return normalize("NFC", name).lower().strip()
+    """The folders in a folder, each a class."""
+    return dict(sorted((normalize("NFC", name), folder / name) for name in _names(folder)))
 
 
 def list_images(root: Path, classes: Classes, nested: bool = False) -> list[tuple[str, int]]:
@@ -166,38 +136,31 @@ def list_images(root: Path, classes: Classes, nested: bool = False) -> list[tupl
     line of a list.
     """
     entries = []
-    class_names = {_key(name) for name in classes}
     for label, folder in enumerate(classes.values()):
         split = folder.parent
         files = list(_files_below(folder)) if folder.is_dir() else []
         if not files:
             raise DataError(f"{folder} holds no image; every class needs some in {split.name}")
-        _expect_one_class(folder, {file.parent for file in files}, class_names, nested)
+        _expect_one_class(folder, {file.parent for file in files}, classes, nested)
         entries += [(checked_name(path.relative_to(root).as_posix(), split), label) for path in files]
     return entries
 
 
-def _expect_one_class(folder: Path, parents: set[Path], class_names: set[str], nested: bool) -> None:
+def _expect_one_class(folder: Path, parents: set[Path], classes: Classes, nested: bool) -> None:
     """Raise DataError if the folders in a class folder may be classes or splits. parents: those that hold its files."""
-    inner = sorted({name for parent in parents for name in parent.relative_to(folder).parts})
-    if named := [name for name in inner if _key(name) in class_names]:
-        found = f"{_listed(named)}, named like classes"
-    elif named := [name for name in inner if SPLIT_NAME.fullmatch(name)]:
-        found = f"{_listed(named)}, named like splits"
-    elif (Path(os.path.commonpath(parents)) if nested else folder) not in parents:
-        found = f"only {_listed(inner)} and no image"
-    else:
-        return
-    raise DataError(
-        f"{folder} holds {found}; it is unclear which folders are classes: let `folder` or `root` lead to the one that "
-        "holds them (or train and val), or put images right into the folder of their class"
-    )
+    inner = sorted({normalize("NFC", name) for parent in parents for name in parent.relative_to(folder).parts})
+    unclear = [name for name in inner if name in classes or SPLIT_NAME.fullmatch(name)]
+    if unclear or (Path(os.path.commonpath(parents)) if nested else folder) not in parents:
+        raise DataError(
+            f"{folder} holds {_listed(unclear or inner)}; it is unclear which folders are classes: let `folder` or "
+            "`root` lead to the one that holds them (or train and val), or put images right into the folder of their "
+            "class"
+        )
 
 
 def _listed(names: list[str]) -> str:
     """Name the first folders of a list."""
-    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
-    return f"the folder{'s' if len(names) > 1 else ''} {', '.join(names[:MOST_LISTED])}{more}"
+    return f"{len(names)} folders ({', '.join(names[:MOST_LISTED])}{', ...' if len(names) > MOST_LISTED else ''})"
 
 
 def checked_name(name: str, where: Path) -> str:
@@ -212,7 +175,7 @@ def passed_over(root: Path, splits: Mapping[str, Iterable[tuple[str, int]]]) -> 
     folders = {os.path.dirname(path) for entries in splits.values() for path, _ in entries}
     folders = {str(above) for folder in folders for above in (Path(folder), *Path(folder).parents)}
     skipped = (path for folder in sorted(folders) for path in (root / folder).iterdir() if _is_skipped(path.name))
-    return sorted(path.relative_to(root).as_posix() for path in skipped if not path.name.endswith(MARK))
+    return sorted(path.relative_to(root).as_posix() for path in skipped if path.name != MARK)
 
 
 def visible(folder: Path) -> list[Path]:

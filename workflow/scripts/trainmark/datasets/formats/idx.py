@@ -25,7 +25,6 @@ FORMAT = {
 }
 
 UNSIGNED_BYTE = 0x08
-LARGEST_HEADER_BYTES = 4 + 4 * 255
 
 FILES = {
     "train": ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
@@ -35,12 +34,10 @@ FILES = {
 
 def read(folders: Folders, entry: Mapping) -> Arrays:
     """Read the four files of an MNIST-like dataset. Raises DataError if they do not match."""
-    most_bytes = max(entry["samples"].values()) * prod(entry["image_shape"]) + LARGEST_HEADER_BYTES
     folder = source_folder(folders, entry)
     splits = {}
     for split, (image_file, label_file) in FILES.items():
-        images = read_idx(folder / image_file, most_bytes)
-        labels = read_idx(folder / label_file, most_bytes)
+        images, labels = read_idx(folder / image_file), read_idx(folder / label_file)
         if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
             raise DataError(
                 f"{folder}: {image_file} holds {images.shape} and {label_file} {labels.shape}; "
@@ -51,20 +48,15 @@ def read(folders: Folders, entry: Mapping) -> Arrays:
     return Arrays(splits, class_names_of(entry))
 
 
-def read_idx(path: Path, most_bytes: int) -> np.ndarray:
-    """The array of one .gz IDX file, uint8.
-
-    Raises DataError if the file is missing, cut off, damaged, of another type, or unpacks to more than `most_bytes`.
-    """
+def read_idx(path: Path) -> np.ndarray:
+    """The array of one .gz IDX file, uint8. Raises DataError if it is missing, cut off, damaged or of another type."""
     if not path.is_file():
         raise DataError(f"{path} is missing; the format idx needs {', '.join(chain(*FILES.values()))}")
     try:
         with gzip.open(path) as stream:
-            data = stream.read(most_bytes + 1)
+            data = stream.read()
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} is not a complete gzip file ({error}); delete it and get it again") from error
-    if len(data) > most_bytes:
-        raise DataError(f"{path} unpacks to more than the {most_bytes} bytes that its catalogue entry leaves room for")
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] != UNSIGNED_BYTE:
         raise DataError(f"{path} is not an IDX file of unsigned bytes: it begins with {data[:4].hex() or 'nothing'}")
     header_bytes = 4 + 4 * data[3]

@@ -18,7 +18,7 @@ from trainmark.datasets.formats._trees import (
     list_images,
     own_folder,
     passed_over,
-    unpack_into,
+    unpacked,
     visible,
 )
 from trainmark.datasets.samples import Folders, ImageLists
@@ -41,13 +41,12 @@ def read(folders: Folders, entry: Mapping) -> ImageLists:
         raise DataError(
             f"{entry['title']}: its `files` lack {', '.join(missing)}; all three archives are needed, under these names"
         )
-    root = folders.unpacked
-    train = unpack_into(folders, files[TRAIN], "train", nested=True)
-    test = unpack_into(folders, files[TEST], "val")
-    kit = unpack_into(folders, files[KIT], "devkit") / "ILSVRC2012_devkit_t12" / "data"
-    classes = classes_in(train)
+    into = {TRAIN: "train", TEST: "val", KIT: "devkit"}
+    root = unpacked(folders, [files[name] for name in into], into)
+    classes = classes_in(root / "train")
     wnids = list(classes)
-    lists = {"train": list_images(root, classes), "test": _validation(root, test, kit, wnids)}
+    kit = root / "devkit" / "ILSVRC2012_devkit_t12" / "data"
+    lists = {"train": list_images(root, classes), "test": _validation(root, root / "val", kit, wnids)}
     return ImageLists(root, lists, wnids, passed_over(root, lists))
 
 

@@ -49,23 +49,11 @@ def _checked_path(name: str, root: Path, where: str) -> str:
     if path.is_absolute() or ".." in path.parts:
         real, real_root = Path(os.path.realpath(root / path)), os.path.realpath(root)
         if not real.is_relative_to(real_root):
-            leads = f"{name} leads out of {root}" + (f" to {real}" if real != path else "")
-            raise DataError(f"{where}: {leads}; paths start there{_meant(name, root)}")
+            raise DataError(f"{where}: {name} leads out of {root}, where paths start, to {real}")
         path = real.relative_to(real_root)
     if not os.path.isfile(root / path):
-        raise DataError(
-            f"{where}: there is no image {root / path}; correct the line, or the `root` of the entry"
-            f"{_meant(name, root)}"
-        )
+        raise DataError(f"{where}: there is no image {root / path}; correct the line, or the `root` of the entry")
     return path.as_posix()
-
-
-def _meant(name: str, root: Path) -> str:
-    """What to write for a path with the folders or separators of another machine, or in quotes; nothing if unknown."""
-    parts = name.replace("\\", "/").strip(" \"'").split("/")
-    ends = ("/".join(parts[start:]) for start in range(len(parts)) if parts[start] not in ("", ".."))
-    found = next((end for end in ends if os.path.isfile(root / end)), None)
-    return f" ({found} is there: write it so)" if found else ""
 
 
 def _check_one_label(files: Mapping[str, Path], splits: Mapping[str, ImageList]) -> None:

@@ -5,12 +5,14 @@ member and never unpacked to disk.
 """
 
 import re
+import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 
-from trainmark.datasets.archives import open_archive
+from trainmark.console import say_when_long
+from trainmark.datasets.archives import DAMAGE, members_of
 from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.samples import Arrays, Folders
 from trainmark.datasets.tokens import Vocabulary, read_word_index
@@ -28,9 +30,6 @@ LABELS = {"neg": 0, "pos": 1}
 REVIEW = re.compile(r"(?:\./)?aclImdb/(train|test)/(neg|pos)/([0-9]{1,9})_[0-9]{1,2}\.txt")
 """Name of a review in the archive: split, class and number. The rating after the number is not used."""
 
-MAX_REVIEW_BYTES = 1 << 20
-"""Largest size of a review; the longest of the 50,000 has under 14 KiB."""
-
 
 def read(folders: Folders, entry: Mapping) -> Arrays:
     """The reviews of each split as token ids, sorted by label and number. Raises DataError if a file is not right."""
@@ -38,12 +37,12 @@ def read(folders: Folders, entry: Mapping) -> Arrays:
     word_index = only_file(folders, entry, r"\.json$", "word index (.json)")
     vocabulary = Vocabulary(read_word_index(word_index), entry["vocabulary_size"])
     encoded: dict[str, dict] = {split: {} for split in SPLITS}
-    for review, content in _reviews(archive):
+    for review, text in _reviews(archive):
         split, folder, number = review.groups()
         key = (LABELS[folder], int(number))
         if key in encoded[split]:
             raise DataError(f"{archive} holds review {number} of {split}/{folder} twice; download it again")
-        encoded[split][key] = vocabulary.encode(_text(content, archive, review[0]), entry["sequence_length"])
+        encoded[split][key] = vocabulary.encode(text, entry["sequence_length"])
     splits = {split: _sorted(encoded[split], archive, split) for split in SPLITS}
     return Arrays(splits, CLASS_NAMES, "tokens", vocabulary)
 
@@ -68,27 +67,18 @@ def _sorted(encoded: Mapping, archive: Path, split: str) -> tuple[np.ndarray, np
     return np.stack([encoded[key] for key in keys]), np.array([label for label, _ in keys], np.int64)
 
 
-def _text(content: bytes, archive: Path, name: str) -> str:
+def _reviews(path: Path) -> Iterator[tuple[re.Match[str], str]]:
+    """(match of the name, text) of every review in the order of the archive. Raises DataError."""
     try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
+        with say_when_long(f"reading {path.name}"), tarfile.open(path) as tar:
+            for member in members_of(tar):
+                if (
+                    member.isreg()
+                    and (review := REVIEW.fullmatch(member.name))
+                    and (content := tar.extractfile(member))
+                ):
+                    yield review, content.read().decode("utf-8")
+    except DAMAGE as error:
         raise DataError(
-            f"{archive}: {name} is not UTF-8 text at byte {error.start}; download the archive again"
+            f"{path} is not a complete tar archive of texts in UTF-8 ({error}); download it again"
         ) from error
-
-
-def _reviews(path: Path) -> Iterator[tuple[re.Match[str], bytes]]:
-    """(match of the name, content) of every review in the order of the archive. Raises DataError."""
-    try:
-        with open_archive(path, f"reading {path.name}") as members:
-            for member, content in members:
-                if member.isdir() or not (review := REVIEW.fullmatch(member.name)):
-                    continue
-                if member.size > MAX_REVIEW_BYTES:
-                    raise DataError(
-                        f"{path}: {member.name} has {member.size} bytes; at most {MAX_REVIEW_BYTES} are allowed; "
-                        "get the archive from another source"
-                    )
-                yield review, content.read()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror}); download it again") from error

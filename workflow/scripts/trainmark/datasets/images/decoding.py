@@ -16,7 +16,9 @@ import simplejpeg
 from PIL import Image, UnidentifiedImageError
 
 from trainmark.datasets.catalogue import STORED_SIDE
-from trainmark.datasets.images.file_kinds import READ, why_not_opened, without_metadata
+
+FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF")
+"""Formats that may be opened, by their names in Pillow. Some of its other readers start programs."""
 
 LARGEST_FILE_BYTES = 1 << 28
 """Largest file that is read. No photograph is larger, and every worker would need that much memory."""
@@ -35,10 +37,6 @@ UPRIGHT = {
 
 Pillow's exif_transpose has the same table, but it also rewrites the other tags and fails if one of them is damaged.
 """
-
-NEW_SUBFILE_TYPE = 254
-REDUCED = 1
-"""TIFF's tag of what an image is in its file, and the bit for a smaller version of another one (TIFF 6.0, page 36)."""
 
 WHITE = (255, 255, 255, 255)
 
@@ -76,20 +74,13 @@ def decode_stored(data: bytes) -> np.ndarray:
     _ignore_warnings()
     _opencv()  # before `try`: without OpenCV no image is damaged
     try:
-        return _decode(data)
-    except UnreadableImage:
-        return _decode(without_metadata(data))
-
-
-def _decode(data: bytes) -> np.ndarray:
-    try:
-        with Image.open(io.BytesIO(data), formats=tuple(READ)) as image:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             pixels = _decode_jpeg(data, image)
             return resize(_decode_any(image) if pixels is None else pixels)
     except UnreadableImage:
         raise
     except UnidentifiedImageError as error:
-        raise UnreadableImage(why_not_opened(data)) from error
+        raise UnreadableImage(f"can't be opened as {', '.join(FORMATS)}: it begins with {data[:40]!r}") from error
     except Image.DecompressionBombError as error:
         raise UnreadableImage(f"more than {2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels") from error
     except Exception as error:  # decoders raise many types: SyntaxError, struct.error, KeyError, ...
@@ -122,8 +113,6 @@ def _decode_any(image: Image.Image) -> np.ndarray:
     """Decode any other image, uint8 (height, width, 3): turned upright, transparency on white, 16 bits reduced to 8."""
     if image.mode in ("I", "F"):
         raise UnreadableImage("32-bit samples, whose white level is unknown")
-    if image.format == "TIFF" and image.tag_v2.get(NEW_SUBFILE_TYPE, 0) & REDUCED:  # type: ignore[attr-defined]
-        raise UnreadableImage("a TIFF that begins with a thumbnail, as raw photographs (DNG) do: convert it")
     image.load()  # Pillow's getexif would do it, in `_turn`, where errors are ignored
     if (turn := _turn(image)) is not None:
         image = image.transpose(turn)
