@@ -11,7 +11,6 @@ from trainmark.tables.formatting import (
     named_runs,
     number_ranges,
     status_counts,
-    statuses_of,
     summary_figure,
     why_absent,
 )
@@ -55,11 +54,10 @@ def test_why_a_figure_is_absent(statuses, word):
 def test_statuses_and_counts_of_a_row_of_the_summary():
     row = {"runs": 3, "diverged": 1, "out_of_memory": 2, "disturbed": 1, "waited": 2}
     row |= {"test_loss_median": math.nan, "test_loss_min": 0.25}
-    assert statuses_of(row) == ["diverged", "out_of_memory"]
-    assert statuses_of(row | {"runs": 4}) == ["ok", "diverged", "out_of_memory"]
     assert censored_counts(row) == "1 of 3 diverged, 2 of 3 out of memory, 1 of 3 disturbed, 2 of 3 waited for data"
     assert censored_counts({"runs": 3, "diverged": 0, "out_of_memory": 0, "disturbed": 0, "waited": 0}) == ""
     assert summary_figure(row, "test_loss", "median") == "diverged or out of memory"
+    assert summary_figure(row | {"runs": 4}, "test_loss", "median") == "not measured"
     assert summary_figure(row, "test_loss", "min") == "0.2500"
 
 

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 from trainmark.errors import CertificateError
 from trainmark.files.json_schema import JsonFiles
 from trainmark.networks.graph import Architecture
-from trainmark.parity.compare import NOT_CERTIFIED, PARITY_CLASSES, Pair, compare
+from trainmark.parity.compare import NOT_CERTIFIED, PARITY_CLASSES, compare
 from trainmark.parity.contradictions import contradictions
 from trainmark.parity.epoch_check import AT_SLOW_RATE, SLOW_LOSSES
 from trainmark.parity.trace import Trace
@@ -35,10 +36,6 @@ STAGE_TITLES = {
     "steps": "with the recipe's optimizer",
     "masks": "with dropout",
 }
-
-
-CODE = "code"
-"""Key of a trace's settings that may differ between trainers: the code that traced it, as returned by `code_record`."""
 
 
 def certificate(
@@ -67,36 +64,31 @@ def certificate(
             {
                 "trainer": str(trace.trainer),
                 "versions": dict(trace.versions),
-                "code": trace.settings[CODE],
+                "code": trace.settings["code"],
                 "failure": asdict(trace.failure) if trace.failure else None,
                 "checks": dict(trace.checks),
             }
             for trace in traces
         ],
-        "pairs": [_pair_as_json(compare(first, second, architecture)) for first, second in combinations(traces, 2)],
+        "pairs": [
+            _encoded(asdict(pair) | {"drift": pair.drift})
+            for pair in (compare(first, second, architecture) for first, second in combinations(traces, 2))
+        ],
     }
 
 
 def _common_settings(trace: Trace) -> dict:
-    """Return the settings that must be the same in all traces of a group."""
-    return {key: value for key, value in trace.settings.items() if key != CODE}
+    """Return the settings that must be the same in all traces of a group: all but the code that traced."""
+    return {key: value for key, value in trace.settings.items() if key != "code"}
 
 
-def _pair_as_json(pair: Pair) -> dict:
-    return {
-        **{key: getattr(pair, key) for key in ("first", "second", "parity", "sentence")},
-        "stages": {name: _encoded(stage) for name, stage in pair.stages.items()},
-        "float32": None if pair.float32 is None else _encoded(pair.float32),
-        "epochs": None if pair.epochs is None else [_encoded(asdict(one)) for one in pair.epochs],
-        "drift": None if pair.drift is None else _encoded(pair.drift),
-        "reasons": list(pair.reasons),
-        "location": None if pair.location is None else _encoded(asdict(pair.location)),
-        "causes": [_encoded(asdict(location)) for location in pair.causes],
-    }
-
-
-def _encoded(values: Mapping) -> dict:
-    return {key: encode_loss(value) if isinstance(value, float) else value for key, value in values.items()}
+def _encoded(value: Any) -> Any:
+    """Return a value as JSON, with each float as in a record."""
+    if isinstance(value, dict):
+        return {key: _encoded(one) for key, one in value.items()}
+    if isinstance(value, tuple):
+        return [_encoded(one) for one in value]
+    return encode_loss(value) if isinstance(value, float) else value
 
 
 # --- files --------------------------------------------------------------------------------------------------------
@@ -145,14 +137,12 @@ def certificate_lines(certificate: Mapping) -> Iterator[str]:
 
 def _format_drift(pair: Mapping) -> str:
     """Return the end of a sentence: how much the losses of whole epochs differ."""
-    drift = pair["drift"]
-    if drift is None:
+    if pair["drift"] is None:
         return ""
-    if decode_loss(drift["losses"]) == float("inf"):
+    if pair["drift"]["losses"] == "Infinity":
         return "; over whole epochs in float32 the losses are not finite"
-    slow = any(one["what"] == SLOW_LOSSES for one in pair["epochs"] or [])
-    rate = f" {AT_SLOW_RATE}" if slow else ""
-    return f"; over whole epochs in float32 the losses differ by {format_difference(drift['losses'])}{rate}"
+    rate = f" {AT_SLOW_RATE}" if any(one["what"] == SLOW_LOSSES for one in pair["epochs"] or []) else ""
+    return f"; over whole epochs in float32 the losses differ by {format_difference(pair['drift']['losses'])}{rate}"
 
 
 def format_difference(value: float | str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 
-from trainmark.parity.compare import DECIDING_STAGES, PARITY_CLASSES, REFUSED
+from trainmark.parity.compare import DECIDING_STAGES, PARITY_CLASSES, REFUSED, class_of
 from trainmark.records.record import decode_loss
 from trainmark.trainer import Trainer
 
@@ -49,8 +49,6 @@ def _possible_classes(stage: Mapping) -> list[str]:
     """
     between = [decode_loss(stage[name]) or 0.0 for name in ("losses", "gradients", "weights", "evaluation")]
     updates = decode_loss(stage["updates"]) or 0.0
-    largest = max(*between, updates)
-    likeliest = next(name for name, bound in PARITY_CLASSES.items() if largest < bound or name == "different")
     if updates >= PARITY_CLASSES["rounding"]:
         return ["different"]
-    return [likeliest, "different", *([] if any(between) else ["bitwise"])]
+    return [class_of(max(*between, updates)), "different", *([] if any(between) else ["bitwise"])]

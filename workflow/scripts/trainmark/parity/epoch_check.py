@@ -7,9 +7,8 @@ would be hidden; at a small fraction of the learning rate it amplifies nothing. 
 at such a rate, and at the recipe's rate only batches spread over them.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -78,21 +77,6 @@ class TrainingResult:
     weight_change: Sketches
     tail_weight_change: Sketches
     logits: Sketches
-
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return all fields as arrays by name, as `from_arrays` takes them."""
-        arrays: dict[str, np.ndarray] = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            arrays |= value.to_arrays(f"{field.name}/") if isinstance(value, Sketches) else {field.name: value}
-        return arrays
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        """Restore what `to_arrays` returned."""
-        sketched = ("weight_change", "tail_weight_change", "logits")
-        sketches: dict[str, Any] = {name: Sketches.from_arrays(arrays, f"{name}/") for name in sketched}
-        return cls(losses=arrays["losses"], tail_losses=arrays["tail_losses"], **sketches)
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,13 @@ def needed_samples(feeds: Sequence[EpochFeed]) -> tuple[np.ndarray, tuple[EpochF
 
 def train_epochs(adapter: Adapter, epochs: CertifiedEpochs, device: str) -> EpochTrace:
     """Train the epochs as a run does and return what the trainer showed."""
-    state = _built(adapter, epochs, device)
+    architecture, optimizer = epochs.architecture.without_dropout(), epochs.optimizer
+    adapter.build(architecture=architecture, weights=epochs.weights, optimizer=optimizer, device=device, dtype=DTYPE)
+    adapter.check_device(device)
+    for split, (inputs, labels) in epochs.splits.items():
+        adapter.load(split=split, inputs=inputs, labels=labels)
+    state = adapter.state()
+    adapter.compile(epochs.feeds[0])
     steps = tuple(feed.steps for feed in epochs.feeds)
     if sum(steps) <= LONG_TRAINING_STEPS:
         full, wrong_counts = _train_with_copy(adapter, epochs, state)
@@ -179,20 +185,6 @@ def _at_slow_rate(epochs: CertifiedEpochs) -> CertifiedEpochs:
 
     feeds = tuple(replace(feed, rates=slow_rates(feed)) for feed in epochs.feeds)
     return replace(epochs, feeds=feeds, splits={"train": epochs.splits["train"]}, tail=None)
-
-
-def _built(adapter: Adapter, epochs: CertifiedEpochs, device: str) -> State:
-    """Build the network as for a run, and return its state."""
-    architecture = epochs.architecture.without_dropout()
-    adapter.build(
-        architecture=architecture, weights=epochs.weights, optimizer=epochs.optimizer, device=device, dtype=DTYPE
-    )
-    adapter.check_device(device)
-    for split, (inputs, labels) in epochs.splits.items():
-        adapter.load(split=split, inputs=inputs, labels=labels)
-    state = adapter.state()
-    adapter.compile(epochs.feeds[0])
-    return state
 
 
 def _train_with_copy(adapter: Adapter, epochs: CertifiedEpochs, state: State) -> tuple[ResultWithCopy, str | None]:

@@ -15,13 +15,10 @@ FIRST_STEPS = 100
 
 
 def agreement_table(records: Mapping[str, Mapping]) -> pd.DataFrame:
-    """How far the losses of steps agree between trainers.
+    """How far the losses of the first steps agree between trainers; the columns are in docs/columns.md.
 
-    The table has one row per experiment, recipe, dataset and pair of trainers. Of each pair of runs it takes the
-    largest relative difference over the first steps; "median" and "largest" are taken over the pairs of runs. With
-    dropout there is none, because each framework draws its own masks. Of the longest runs, `ordered_epochs` is the
-    number of first epochs, of `epochs`, in which another order of the batches would show. `run_ids` lists the runs,
-    pair by pair. Runs that diverged or ran out of memory are left out.
+    With dropout there is no difference, because each framework draws its own masks. Runs that diverged or ran out of
+    memory are left out.
     """
     rows = []
     for values, group in by_trainer(records.values()).items():

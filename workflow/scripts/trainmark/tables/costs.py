@@ -18,9 +18,6 @@ def costs_of(record: Mapping, prices: Mapping | None) -> dict:
     A run pays for its wall time without the wait for its device and the measurement of its peak: for the CPUs that it
     held, and a GPU run also for one GPU. With a price for energy, a run whose energy was not measured has no cost.
 
-    epoch_joules: energy of training per epoch, in J.
-    cost, epoch_cost: in the currency of the prices.
-
     prices: `prices` of the config, whose keys may be missing; None for none.
     """
     epochs = record["result"]["epochs_trained"]

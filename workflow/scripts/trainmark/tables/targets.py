@@ -24,11 +24,8 @@ COLUMNS = [
 def targets_table(runs: pd.DataFrame) -> pd.DataFrame:
     """Make the table of times to accuracy: a row per trainer, of its runs with the largest number of epochs.
 
-    runs, reached: number of runs, and of those that reached the target.
-    seconds, low, high: median time to the target in seconds and its 95 % interval; missing if too few runs reached
-        it. high is infinite if the interval has no end. They are of the `timed_runs`.
-    epochs_mean, epochs_deviation: mean and standard deviation of the epochs to the target without the best and the
-        worst run; missing unless every run reached it.
+    Times are of the `timed_runs`; they are missing if too few runs reached the target, and `high` is infinite if the
+    interval has no end. Columns are in docs/columns.md.
     """
     rows = []
     timed = runs["target_epochs"].isna() | runs["target_seconds"].notna()

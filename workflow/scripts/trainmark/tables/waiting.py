@@ -36,22 +36,16 @@ def waiting_sentences(runs: pd.DataFrame) -> list[str]:
     waited = runs[runs["waited"] != ""]
     if waited.empty:
         return []
-    parts = [
-        f"{Trainer.of(group.iloc[0]).name} for {_range(group)} ({named_runs(group['number'])})"
-        for _, group in waited.groupby([*TRAINER], sort=False)
-    ]
+    parts = []
+    for _, group in waited.groupby([*TRAINER], sort=False):
+        shares = 100 * group["waiting_share"].fillna(group["training_waiting_share"])
+        ends = " to ".join(dict.fromkeys((f"{shares.min():.0f}", f"{shares.max():.0f}")))
+        parts.append(f"{Trainer.of(group.iloc[0]).name} for {ends} % of the time ({named_runs(group['number'])})")
     return [
         f"Waited for data: {', '.join(parts)}. The loader was measured rather than the network. To load faster, set "
         "loader.store to mapped, or give the run more CPUs and loader.jobs. Medians include these runs; verdicts on "
         "trainers that waited are withheld."
     ]
-
-
-def _range(runs: pd.DataFrame) -> str:
-    """The smallest and the largest share: "31 to 44 % of the time"."""
-    shares = 100 * runs["waiting_share"].fillna(runs["training_waiting_share"])
-    ends = dict.fromkeys((f"{shares.min():.0f}", f"{shares.max():.0f}"))
-    return f"{' to '.join(ends)} % of the time"
 
 
 def _percent(share: float) -> str:
