@@ -21,16 +21,12 @@ from trainmark.parity.epoch_check import (
 )
 from trainmark.parity.trace import read_trace, write_trace
 from trainmark.parity.whole_epochs import (
-    COPY_CHANGE,
     CertifiedEpochs,
     certified_feeds,
     last_two_batches,
-    needed_samples,
-    perturb,
-    spread_batches,
     train_epochs,
 )
-from trainmark.recipes.batch_order import EpochFeed, epoch_feed
+from trainmark.recipes.batch_order import epoch_feed
 
 PARAMETERS = [one.name for one in ARCHITECTURE.parameters()]
 SAMPLES, BATCH_SIZE = 38, 4  # ten steps, the last one of two samples
@@ -134,32 +130,6 @@ def test_of_an_epoch_that_is_too_large_batches_spread_over_it_are_trained():
     assert (starts[0], starts[-1]) == (0, 4000)
     assert all((first.order[100 * i : 100 * i + 30] == whole.order[s : s + 30]).all() for i, s in enumerate(starts))
     assert certified_feeds(partial(epoch_feed, 10**6, 256, (1, 1)), 5)[0].steps == 4, "however large its batches are"
-
-
-def test_full_batches_keep_the_stored_order():
-    feeds = certified_feeds(partial(epoch_feed, 50, None, (1, 1)), 200)
-    assert [(feed.order, feed.steps) for feed in feeds] == [(None, 1)] * 4
-    assert last_two_batches(feeds[0]) is None
-    assert needed_samples(feeds)[0].tolist() == list(range(50))
-
-
-def test_needed_samples_are_those_of_the_feeds_and_the_feeds_are_renumbered():
-    feeds = (EpochFeed(np.array([9, 3, 5]), 2, 3, 1), EpochFeed(np.array([5, 7]), 2, 2, 1))
-    indices, placed = needed_samples(feeds)
-    assert indices.tolist() == [3, 5, 7, 9]
-    assert [indices[feed.order].tolist() for feed in placed] == [[9, 3, 5], [5, 7]]
-
-
-def test_spread_batches_returns_the_feed_if_it_has_no_more_batches():
-    assert spread_batches(FEEDS[0], 10) is FEEDS[0]
-
-
-def test_a_perturbed_copy_differs_in_every_value_except_zeros():
-    weights = {"a": np.array([1.0, -2.0, 0.0]), "b": np.linspace(1, 2, 50)}
-    changed = perturb(weights)
-    np.testing.assert_allclose(np.abs(changed["b"] / weights["b"] - 1), COPY_CHANGE)
-    assert len(set(np.sign(changed["b"] - weights["b"]))) == 2
-    assert changed["a"][2] == 0
 
 
 # --- what is found ------------------------------------------------------------------------------------------------
@@ -281,15 +251,3 @@ def test_a_difference_in_whole_epochs_is_named_and_the_trace_file_stores_it(tmp_
     )
     assert pair.drift["losses"] > 1e-4
     assert {stage["parity"] for stage in pair.stages.values()} == {"bitwise"}
-
-
-def test_if_the_losses_of_both_become_nan_the_drift_is_infinite_and_nothing_is_different():
-    """float32 may overflow in any framework; float64 decides the class."""
-    nan = spoiling("loss", "loss", float("nan"), dtype="float32")
-    traces = [
-        replace(trace(FakeAdapter(name, nan), fake_training(), "cpu"), epochs=trained(nan, name=name))
-        for name in ("a", "b")
-    ]
-    pair = compare(*traces, ARCHITECTURE)
-    assert (pair.parity, pair.float32) == ("bitwise", {})
-    assert set(pair.drift.values()) == {float("inf")}

@@ -5,7 +5,7 @@ from records_for_tests import ON_ONE_CPU, certificates_of, disturbed, record, wr
 
 from trainmark.tables.comparisons import comparisons_table
 from trainmark.tables.mixed_environments import disturbances, mixed_calls
-from trainmark.tables.tables import rows_of, summary_table
+from trainmark.tables.tables import rows_of
 from trainmark.tables.verdicts import format_verdict
 
 FOREIGN = {"foreign_seconds": 0.94}
@@ -51,11 +51,6 @@ def test_a_verdict_is_withheld_where_too_few_undisturbed_pairs_remain(runs_of):
 )
 def test_few_repeats_are_too_few_unless_all_are_disturbed(runs_of, which, verdict):
     assert verdict_of(runs_of(3, {("b", repeat): disturbed(**FOREIGN) for repeat in which}))["verdict"] == verdict
-
-
-def test_the_summary_counts_disturbed_runs_and_keeps_their_figures(runs_of):
-    summary = summary_table(runs_of(3, {("b", 2): disturbed(**FOREIGN)}))
-    assert summary[["disturbed", "steady_epoch_seconds_median"]].to_numpy().tolist() == [[0, 1.0], [1, 1.1]]
 
 
 def test_disturbed_runs_are_named_with_their_causes(runs_of):

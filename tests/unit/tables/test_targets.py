@@ -6,7 +6,7 @@ from records_for_tests import certificates_of, changed, disturbed, record, strea
 
 from trainmark.tables.comparisons import comparisons_table
 from trainmark.tables.tables import rows_of
-from trainmark.tables.targets import targets_table, trimmed_mean_and_deviation
+from trainmark.tables.targets import targets_table
 
 TARGET = {"settings.target_accuracy": 0.8}
 
@@ -59,18 +59,8 @@ def test_equal_times_have_a_median_at_the_start_of_an_interval_without_end(runs_
     assert row["low"] == row["seconds"] == pytest.approx(2.5) and row["high"] == np.inf
 
 
-def test_without_a_target_the_table_is_empty(runs_of):
-    assert targets_table(runs_of(record("a"))).empty
-
-
-def test_epochs_are_summarised_as_in_mlperf():
-    """The worked example of MLPerf's reference convergence points: mean 15.75, standard deviation .43."""
-    mean, deviation = trimmed_mean_and_deviation([16, 14, 16, 17, 16, 16, 15, 16, 15, 16])
-    assert mean == 15.75 and round(deviation, 2) == 0.43
-    assert trimmed_mean_and_deviation([1.0, 2.0]) == (None, None)
-
-
-def test_the_epochs_to_the_target_are_summarised_by_the_same_function(runs_of):
+def test_the_epochs_to_the_target_are_summarised_as_in_mlperf(runs_of):
+    """As in the worked example of MLPerf's reference convergence points: mean 15.75, standard deviation .43."""
     epochs = [16, 14, 16, 17, 16, 16, 15, 16, 15, 16]
     curves = [[0.5] * (one - 1) + [0.9] * (18 - one) for one in epochs]
     (row,) = rows_of(targets_table(runs_of(*(with_curve("a", i, c) for i, c in enumerate(curves, start=1)))))
