@@ -9,7 +9,7 @@ from fake_trainer import ARCHITECTURE, SHAPE_ERROR, FakeAdapter, failing, fake_t
 from trainmark.errors import CertificateError, DeviceError
 from trainmark.networks.graph import chain
 from trainmark.parity.adapter_check import check_adapter
-from trainmark.parity.certified_steps import draw_masks, perturbed_weights
+from trainmark.parity.certified_steps import perturbed_weights
 from trainmark.parity.compare import compare
 from trainmark.parity.trace import read_trace, write_trace
 from trainmark.recipes.catalogue import RECIPES
@@ -71,17 +71,6 @@ def test_a_perturbed_copy_starts_from_weights_that_differ_in_their_last_bit():
     assert (changed["b"] < weights["b"]).any()
     copy = trace(FakeAdapter(), fake_training(), "cpu").stages["perturbed copy"]
     assert (copy.final, len(copy.losses)) == ({}, 10)
-
-
-def test_masks_scale_what_they_keep_and_differ_by_step_and_seed():
-    drawn = draw_masks(ARCHITECTURE, 1000, (1, 1), 1)
-    assert list(drawn) == ["drop"]
-    assert drawn["drop"].shape == (1000, 5)
-    assert set(np.unique(drawn["drop"])) == {0.0, 2.0}
-    assert np.mean(drawn["drop"]) == pytest.approx(1, abs=0.1)
-    others = [draw_masks(ARCHITECTURE, 1000, seed, step)["drop"] for seed, step in (((1, 1), 2), ((2, 1), 1))]
-    assert all((drawn["drop"] != other).any() for other in others)
-    assert (drawn["drop"] == draw_masks(ARCHITECTURE, 1000, (1, 1), 1)["drop"]).all()
 
 
 def test_a_restarted_optimizer_is_certified():

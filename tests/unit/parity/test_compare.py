@@ -103,26 +103,6 @@ def test_location_is_that_of_the_error(compared, error, location, factor):
     assert pair.causes == (found,)
 
 
-def test_the_weights_after_an_epoch_of_several_batches_are_compared(compared):
-    """An adapter that loses its last update shows it nowhere else, because all other steps are taken one by one."""
-
-    class Forgetful(FakeAdapter):
-        def train_epoch(self, feed):
-            losses = super().train_epoch(feed)
-            if feed.steps > 1:
-                self.values["dense2.bias"] = self.values["dense2.bias"] + 0.1
-            return losses
-
-    pair = compare(traced(), trace(Forgetful("b"), fake_training(), "cpu"), ARCHITECTURE)
-    assert (pair.parity, pair.location.what, pair.location.layer, pair.location.step) == (
-        "different",
-        "epoch",
-        "dense2",
-        2,
-    )
-    assert "the weights or statistics of dense2 (Dense) after an epoch of several batches, step 2" in pair.sentence
-
-
 @pytest.mark.parametrize(("error", "parity"), [(2e-7, "single"), (1.5e-6, "different")])
 def test_an_error_does_not_hide_behind_a_known_float32(right, error, parity):
     """Dense is known to run in float32, BatchNorm is not: it must not add more than float32 may amplify."""
@@ -240,12 +220,6 @@ def test_two_trainers_whose_losses_become_nan_are_not_certified(compared, right)
     assert pair.sentence == "not certified: both trainers have losses that are not finite, in the stage steps"
 
 
-def test_the_divergence_is_located_in_the_simplest_stage_of_that_class(compared):
-    """A wrong forward pass shows in every stage; `network`, with plain SGD, is named."""
-    assert compared(spoiling("forward", "dense2", 0.1)).location.stage == "network"
-    assert compared(with_the_optimizer(spoiling("forward", "dense2", 0.1, step=2))).location.stage == "steps"
-
-
 # --- comparable steps ---------------------------------------------------------------------------------------------
 
 
@@ -299,12 +273,6 @@ def test_an_update_that_does_not_follow_the_rule_is_found_in_every_step():
     assert pair.location.difference == pair.stages["steps"]["updates"] == pytest.approx(0.01, rel=0.2)
     alike = compare(off, off, ARCHITECTURE)
     assert (alike.parity, alike.location.step, alike.location.what) == ("different", 8, "rule")
-
-
-def test_with_one_comparable_step_the_epoch_is_not_compared_and_the_sentence_says_so():
-    pair = compare(traced(chaotic(2, 1e9)), traced(chaotic(2, 1e9)), ARCHITECTURE)
-    assert pair.stages["steps"]["steps"] == 1
-    assert pair.sentence.endswith(" to more than 1e-10); the epoch of several batches is not compared")
 
 
 def _both(first, second):

@@ -180,17 +180,6 @@ class HalfTrained(Wrong):
         return np.concatenate([losses, self.untrained(self.part(feed, half, feed.steps), true)])
 
 
-class HalfOfLongEpochs(HalfTrained):
-    def wrong(self, feed, true):
-        return super().wrong(feed, true) if feed.steps == 10 and self.epochs > 2 else true(feed)
-
-
-class Reshuffling(Wrong):
-    def wrong(self, feed, true):
-        order = np.random.default_rng(self.epochs).permutation(feed.order) if self.epochs % 4 > 1 else feed.order
-        return true(replace(feed, order=order))
-
-
 class Unstable(Wrong):
     """Differs from its own copy as much as from another trainer; the other trainer's copy sets the limit."""
 
@@ -203,8 +192,6 @@ class Unstable(Wrong):
     [
         (LastBatchUntrained, [SPREAD_LOSSES, TAIL_UPDATE, SPREAD_UPDATE, SLOW_UPDATE]),
         (HalfTrained, [SPREAD_LOSSES, SPREAD_UPDATE, SLOW_UPDATE]),
-        (HalfOfLongEpochs, [SLOW_UPDATE]),
-        (Reshuffling, [SPREAD_LOSSES, SLOW_LOSSES]),
         (Unstable, [SPREAD_LOSSES, TAIL_LOSSES, SLOW_LOSSES]),
     ],
 )

@@ -5,10 +5,8 @@ import math
 import pytest
 
 from trainmark.tables.formatting import (
-    censored_counts,
     format_figure,
     format_ratio,
-    summary_figure,
 )
 
 
@@ -37,13 +35,3 @@ def test_figures_as_people_read_them(metric, texts):
 )
 def test_a_ratio_is_shown_on_its_side_of_1(value, text):
     assert format_ratio(value) == text
-
-
-def test_statuses_and_counts_of_a_row_of_the_summary():
-    row = {"runs": 3, "diverged": 1, "out_of_memory": 2, "disturbed": 1, "waited": 2}
-    row |= {"test_loss_median": math.nan, "test_loss_min": 0.25}
-    assert censored_counts(row) == "1 of 3 diverged, 2 of 3 out of memory, 1 of 3 disturbed, 2 of 3 waited for data"
-    assert censored_counts({"runs": 3, "diverged": 0, "out_of_memory": 0, "disturbed": 0, "waited": 0}) == ""
-    assert summary_figure(row, "test_loss", "median") == "diverged or out of memory"
-    assert summary_figure(row | {"runs": 4}, "test_loss", "median") == "not measured"
-    assert summary_figure(row, "test_loss", "min") == "0.2500"

@@ -44,15 +44,6 @@ def test_runs_of_different_machines_are_named(runs_of, changes, other):
     assert f"cpu runs were trained on different machines: Processor, 2 CPUs (run 1) and {other} (run 2). " in sentence
 
 
-def test_gpu_runs_are_told_apart_by_their_gpu_and_not_by_the_cpu_beside_it(runs_of):
-    def gpu_run(repeat, gpu, cpu):
-        return record("a", repeat, device="gpu", changes={"provenance.device.name": gpu, "provenance.cpu_model": cpu})
-
-    assert mixed_machines(runs_of(gpu_run(1, "G", "x"), gpu_run(2, "G", "y"))) == []
-    (sentence,) = mixed_machines(runs_of(gpu_run(1, "G", "x"), gpu_run(2, "H", "x")))
-    assert sentence.startswith("The gpu runs")
-
-
 def test_a_run_that_was_resumed_on_another_machine_is_named(runs_of):
     moved = record("a", 1, changes={"sessions": [session("h"), session("g", cpus=[3])], "resumes": 1})
     stayed = record("a", 2, changes={"sessions": [session("h"), session("h")], "resumes": 1})

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from records_for_tests import certificates_of, changed, disturbed, record, streamed
+from records_for_tests import certificates_of, changed, disturbed, record
 
 from trainmark.tables.comparisons import comparisons_table
 from trainmark.tables.tables import rows_of
@@ -28,13 +28,6 @@ def test_the_target_is_reached_at_the_first_evaluation_that_has_it(runs_of):
     assert runs["target_accuracy"].tolist() == pytest.approx([0.8, 0.8, np.nan], nan_ok=True)
 
 
-def test_an_evaluation_within_an_epoch_counts(runs_of):
-    one = streamed(record("a", changes=TARGET), evaluation_steps=9)
-    one["step_evaluations"][0]["accuracy"] = 0.9
-    runs = runs_of(changed(one, {}))
-    assert runs["target_epochs"].iloc[0] == 0.75
-
-
 def test_the_median_counts_runs_that_never_get_there(runs_of):
     """Of 7 runs 4 reach the target, after 1, 2, 3 and 4 epochs: the median is the 4th, and that of these 4 is 2.5."""
     curves = [[0.5] * (i - 1) + [0.8] * (5 - i) for i in (1, 2, 3, 4)] + [[0.5] * 4] * 3
@@ -44,14 +37,6 @@ def test_the_median_counts_runs_that_never_get_there(runs_of):
     assert row["seconds"] == pytest.approx(runs["target_seconds"].max())
     assert row["low"] < row["seconds"] and row["high"] == np.inf
     assert row["epochs_mean"] is None, "unless all reach it"
-
-
-def test_if_most_never_get_there_the_median_is_missing(runs_of):
-    curves = [[0.8, 0.8]] + [[0.5, 0.5]] * 5
-    (row,) = rows_of(targets_table(runs_of(*(with_curve("a", i, c) for i, c in enumerate(curves, start=1)))))
-    assert (row["seconds"], row["reached"]) == (None, 1)
-    (row,) = rows_of(targets_table(runs_of(with_curve("a", 1, [0.5]))))
-    assert (row["seconds"], row["low"], row["high"], row["reached"]) == (None, None, None, 0)
 
 
 def test_equal_times_have_a_median_at_the_start_of_an_interval_without_end(runs_of):

@@ -1,7 +1,7 @@
 """Runs that waited for data are named, and trainers that did get no verdict: their times are the loader's."""
 
 import pytest
-from records_for_tests import certificates_of, disturbed, record, resealed, streamed
+from records_for_tests import certificates_of, disturbed, record, streamed
 
 from trainmark.tables.comparisons import comparisons_table
 from trainmark.tables.tables import rows_of, summary_table
@@ -48,15 +48,6 @@ def test_of_a_run_without_a_steady_epoch_all_epochs_count(runs_of):
     assert runs["waiting_share"].isna().all()
     assert list(runs["waited"]) == ["25 % of its epochs"]
     assert "a on cpu for 25 % of the time (run 1). " in waiting_sentences(runs)[0]
-
-
-def test_waiting_in_the_warm_up_is_not_steady(runs_of):
-    """The first epoch reads the files from the disk, the others from the memory of the operating system."""
-    cold = streamed(record("a", epochs=2))
-    cold["curves"][0]["waiting_seconds"] = 0.2
-    runs = runs_of(resealed(cold))
-    (row,) = rows_of(runs)
-    assert (row["waiting_share"], row["training_waiting_share"], row["waited"]) == (0, 0.4, "")
 
 
 # --- verdicts -----------------------------------------------------------------------------------------------------

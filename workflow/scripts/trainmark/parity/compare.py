@@ -88,20 +88,10 @@ keras-torch was observed to double them.
 
 @dataclass(frozen=True)
 class Pair:
-    """The comparison of two trainers.
+    """The comparison of two trainers, with the fields of a pair in certificate.schema.json.
 
-    first, second: names of the trainers.
-    parity: the class: a key of PARITY_CLASSES, the worst of all stages, or NOT_CERTIFIED.
-    stages: for each stage its class, number of comparable steps and largest differences. "evaluation" is None if not
-        all steps are comparable.
-    location: the first cause not explained by an operation known to run in float32. None if the class is `bitwise` or
-        `rounding`.
-    causes: every point in the computation at which the two trainers diverge more than earlier differences can explain,
-        in order. Empty if the class is `bitwise` or `rounding`.
-    float32: the largest differences of the network in float32, each the median over the batches; None if a trainer
-        failed before.
-    epochs: the differences in whole epochs and their limits; None if a trainer failed before.
-    reasons: phrases that say why the pair is `different`, other than the differences of its stages.
+    location, causes: of the classes `single` and `different`; None and empty for others.
+    float32, epochs: None if a trainer failed before.
     """
 
     first: str
@@ -243,20 +233,15 @@ def _is_explained(location: Location, float32_ops: Set[str]) -> bool:
 def _stage_result(differences: dict[str, Any], first: StageTrace, second: StageTrace) -> dict:
     """Return class, number of comparable steps and differences of a stage."""
     between = [value for name, value in differences.items() if name != "updates"]
+    sketches = [(getattr(first, key), getattr(second, key)) for key in SINGLE_SKETCHES]
+    for key in STEP_SKETCHES:
+        sketches += zip(getattr(first, key), getattr(second, key), strict=True)
     parity = class_of(_largest([differences]))
     if differences["updates"] >= PARITY_CLASSES["rounding"]:  # one trainer or both do not follow the recipe's rule
         parity = "different"
-    elif not any(between) and _equal_sketches(first, second):
+    elif not any(between) and all(a == b if a is None else a.equal(b) for a, b in sketches):
         parity = "bitwise"
     return {"parity": parity, "steps": len(first.losses), **differences}
-
-
-def _equal_sketches(first: StageTrace, second: StageTrace) -> bool:
-    """Return whether all sketches of the two stages are equal to the last bit."""
-    pairs = [(getattr(first, key), getattr(second, key)) for key in SINGLE_SKETCHES]
-    for key in STEP_SKETCHES:
-        pairs += zip(getattr(first, key), getattr(second, key), strict=True)
-    return all(a == b if a is None else a.equal(b) for a, b in pairs)
 
 
 def _largest(differences: Iterable[dict]) -> float:

@@ -48,8 +48,6 @@ def pair_sentence(
     """Return the sentence about a pair of trainers.
 
     largest: the largest difference of any stage.
-    location: where they diverge, if the class has that.
-    causes: all points at which they diverge.
     rules: name of the update rule of each stage.
     steps: number of comparable steps; None if all are.
     epoch_cut: whether the epoch of several batches is not compared for that reason.

@@ -19,7 +19,7 @@ from trainmark.parity.epoch_check import SLOW_RATE, EpochTrace, ResultWithCopy, 
 from trainmark.parity.sketches import Sketches
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights
-from trainmark.recipes.recipe import DTYPE, Optimizer, Rates
+from trainmark.recipes.recipe import DTYPE, Optimizer
 from trainmark.recipes.stream import Stream
 
 MIN_STEPS = 30
@@ -178,13 +178,12 @@ def train_epochs(adapter: Adapter, epochs: CertifiedEpochs, device: str) -> Epoc
 
 def _at_slow_rate(epochs: CertifiedEpochs) -> CertifiedEpochs:
     """Return the epochs at the small learning rate, without what was trained and evaluated at the recipe's."""
-
-    def slow_rates(feed: EpochFeed) -> Rates:
+    feeds = []
+    for feed in epochs.feeds:
         rates = {"learning_rate": epochs.optimizer.learning_rate} | dict(feed.rates)
-        return tuple((rates | {"learning_rate": SLOW_RATE * rates["learning_rate"]}).items())
-
-    feeds = tuple(replace(feed, rates=slow_rates(feed)) for feed in epochs.feeds)
-    return replace(epochs, feeds=feeds, splits={"train": epochs.splits["train"]}, tail=None)
+        rates["learning_rate"] *= SLOW_RATE
+        feeds.append(replace(feed, rates=tuple(rates.items())))
+    return replace(epochs, feeds=tuple(feeds), splits={"train": epochs.splits["train"]}, tail=None)
 
 
 def _train_with_copy(adapter: Adapter, epochs: CertifiedEpochs, state: State) -> tuple[ResultWithCopy, str | None]:

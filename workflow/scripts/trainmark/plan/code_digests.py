@@ -31,7 +31,6 @@ WITHOUT_EFFECT = {
     "trainmark.plan.plan_file": "the order of the runs, and settings that affect no result",
     "trainmark.tables.consistency": "checks when records are compared with each other",
     "trainmark.records.consistency": "checks when a record is read",
-    "trainmark.parity.contradictions": "checks when a certificate is read",
     "trainmark.errors": "error messages, and the exit status of a script that fails",
     "trainmark.plan.dependencies": "where digests start; if it names other modules, the digests change",
     "trainmark.plan.code_digests": "computes the digests; if it computes them differently, they change",

@@ -336,6 +336,9 @@ def _comparison(pairs: pd.DataFrame, metric: str, parity: str, *, ranks: bool = 
     withheld = withheld_for_disturbance(reasons, len(measured), LEAST_PAIRS) if is_measured else None
     paired = None if refused else paired_ratios(ratios.tolist())
     low, high = paired.interval() if paired else (None, None)
+    absent = "no pair" if uncensored.empty else "not measured"
+    if len(measured):
+        absent = f"{TOO_FEW} ({len(measured)}, needs {LEAST_PAIRS})" if ranks else "not ranked"
     about = (*notes(measured if len(measured) else uncensored), paired.note if paired else "")
     return {
         "pairs": len(measured),
@@ -344,7 +347,7 @@ def _comparison(pairs: pd.DataFrame, metric: str, parity: str, *, ranks: bool = 
         "low": low,
         "high": high,
         "test": paired if ranks and not withheld else None,
-        "verdict": refused or withheld or _no_verdict(len(measured), not uncensored.empty, ranks),
+        "verdict": refused or withheld or absent,
         "note": "; ".join(filter(None, about)),
         "run_ids": _ids(measured),
         "left_out_run_ids": _ids(pairs[reasons != ""]),
@@ -354,13 +357,6 @@ def _comparison(pairs: pd.DataFrame, metric: str, parity: str, *, ranks: bool = 
 
 def _ids(pairs: pd.DataFrame) -> str:
     return " ".join(f"{first} {second}" for first, second in zip(pairs["id_first"], pairs["id_second"], strict=True))
-
-
-def _no_verdict(pairs: int, any_ok: bool, ranks: bool) -> str:
-    """What stands in place of a verdict, until there is one."""
-    if pairs:
-        return f"{TOO_FEW} ({pairs}, needs {LEAST_PAIRS})" if ranks else "not ranked"
-    return "not measured" if any_ok else "no pair"
 
 
 def read_comparisons(path: Path) -> pd.DataFrame:

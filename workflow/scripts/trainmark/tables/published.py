@@ -47,10 +47,12 @@ def published_table(
     number of a run is the median of those at the ends of its parts. Columns are in docs/columns.md.
     """
     firsts = {(one["run"]["experiment"], one["run"]["recipe"]): one for one in reversed(list(records))}
+    after_epochs = curves[curves["part"] != WITHIN_EPOCH].set_index(["id", "epoch"])
     rows = []
     for group, of_group in groups(runs, GROUP):
         own = references_of(group, references)
-        reached = _reached(curves, of_group["id"]) if own else {}
+        of_epochs = after_epochs[after_epochs.index.isin(of_group["id"], level="id")]
+        reached = {metric: of_epochs[metric][np.isfinite(of_epochs[metric])].to_dict() for metric in REACHED}
         for (trainer, of_trainer), reference in ((pair, one) for one in own for pair in by_trainer(of_group)):
             named = dict(zip([*GROUP, *TRAINER], [*group, *trainer], strict=True)) | {"source": reference["name"]}
             rows += [named | row for row in _rows(reference, of_trainer, reached)]
@@ -70,12 +72,6 @@ def counts_within(table: pd.DataFrame) -> list[str]:
             f"one more run of the same training would have {share * numbers:.1f} on average"
         )
     return lines
-
-
-def _reached(curves: pd.DataFrame, ids: pd.Series) -> dict[str, dict[tuple[str, int], float]]:
-    """What these runs reached after each epoch, by metric and by run and epoch; without numbers that are not finite."""
-    after_epochs = curves[curves["id"].isin(ids) & (curves["part"] != WITHIN_EPOCH)].set_index(["id", "epoch"])
-    return {metric: after_epochs[metric][np.isfinite(after_epochs[metric])].to_dict() for metric in REACHED}
 
 
 def _rows(reference: Mapping, runs: pd.DataFrame, reached: Mapping[str, Mapping]) -> Iterator[dict]:

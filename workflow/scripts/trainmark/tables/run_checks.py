@@ -11,9 +11,9 @@ from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.evaluation import agrees
 from trainmark.records.record import decode_loss
 from trainmark.records.step_losses import step_losses
+from trainmark.tables.agreement import by_trainer, paired_runs
 from trainmark.tables.epoch_checks import first_difference
 from trainmark.tables.formatting import named_runs
-from trainmark.tables.paired_runs import by_trainer, paired_runs
 from trainmark.tables.tables import group_of
 from trainmark.trainer import TRAINER, Trainer
 

@@ -27,7 +27,7 @@ def waiting_of(record: Mapping) -> dict:
     """
     share, steady = waiting_share(record["curves"]), record["result"]["waiting_share"]
     largest, epochs = (share, "its epochs") if steady is None else (steady, "its steady epochs")
-    waited = f"{_percent(largest)} of {epochs}" if largest is not None and largest > WAITING_LIMIT else ""
+    waited = f"{100 * largest:.0f} % of {epochs}" if largest is not None and largest > WAITING_LIMIT else ""
     return {"training_waiting_share": share, "waited": waited}
 
 
@@ -48,10 +48,6 @@ def waiting_sentences(runs: pd.DataFrame) -> list[str]:
     ]
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
 def withheld_for_waiting(pairs: pd.DataFrame, metric: str) -> str | None:
     """Say that a verdict is withheld because a trainer waited for data; None if it is not.
 
@@ -62,5 +58,5 @@ def withheld_for_waiting(pairs: pd.DataFrame, metric: str) -> str | None:
     shares = [pairs[f"{SHARES[metric]}_{side}"].median() for side in ("first", "second")]
     if not any(share > WAITING_LIMIT for share in shares):
         return None
-    first, second = (_percent(0.0 if pd.isna(share) else share) for share in shares)
+    first, second = (f"{0 if pd.isna(share) else 100 * share:.0f} %" for share in shares)
     return f"withheld: waited for data ({first} and {second} of the time)"
