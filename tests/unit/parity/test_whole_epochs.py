@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from adversary.faulty_trainings import FAULTS
 from fake_trainer import ARCHITECTURE, FakeAdapter, fake_training, spoiling, trace, untouched
 
 from trainmark.parity import whole_epochs
@@ -16,7 +17,6 @@ from trainmark.parity.epoch_check import (
     SPREAD_LOSSES,
     SPREAD_UPDATE,
     TAIL_LOSSES,
-    TAIL_UPDATE,
     compare_epochs,
 )
 from trainmark.parity.trace import read_trace, write_trace
@@ -139,59 +139,35 @@ def test_rounding_is_no_difference(right):
     assert exceeded(right, trained(spoiling("forward", "norm", 1e-7, dtype="float32"))) == []
 
 
-class Wrong(FakeAdapter):
-    """Has an error only in epochs of several batches, and reports the right counts."""
+def with_fault(name):
+    """A function that makes a fake adapter with one of the faults that the adversary suite injects."""
 
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
-        self.epochs = 0
+    def make(*arguments):
+        adapter = FakeAdapter(*arguments)
+        FAULTS[name](adapter)
+        return adapter
+
+    return make
+
+
+LAST_BATCH, HALF = with_fault("last batch not trained"), with_fault("half of each epoch")
+
+
+class Unstable(FakeAdapter):
+    """Differs from its own copy as much as from another trainer; the other trainer's copy sets the limit."""
+
+    epochs = 0
 
     def train_epoch(self, feed):
         self.epochs += 1
-        losses = self.wrong(feed, super().train_epoch)
-        self.count = {"samples": feed.samples, "batches": feed.steps}
-        return losses
-
-    def part(self, feed, start, end):
-        order = feed.order[start * feed.batch_size : end * feed.batch_size]
-        return replace(feed, order=order, samples=len(order))
-
-    def untrained(self, feed, true):
-        """Losses without an update."""
-        values, states = self.values, self.states
-        self.values, self.states = dict(values), {name: dict(state) for name, state in states.items()}
-        losses = true(feed)
-        self.values, self.states = values, states
-        return losses
-
-
-class LastBatchUntrained(Wrong):
-    def wrong(self, feed, true):
-        losses = true(self.part(feed, 0, feed.steps - 1))
-        return np.concatenate([losses, self.untrained(self.part(feed, feed.steps - 1, feed.steps), true)])
-
-
-class HalfTrained(Wrong):
-    def wrong(self, feed, true):
-        if feed.steps < 3:
-            return true(feed)
-        half = feed.steps // 2
-        losses = true(self.part(feed, 0, half))
-        return np.concatenate([losses, self.untrained(self.part(feed, half, feed.steps), true)])
-
-
-class Unstable(Wrong):
-    """Differs from its own copy as much as from another trainer; the other trainer's copy sets the limit."""
-
-    def wrong(self, feed, true):
-        return true(replace(feed, order=np.random.default_rng(self.epochs).permutation(feed.order)))
+        return super().train_epoch(replace(feed, order=np.random.default_rng(self.epochs).permutation(feed.order)))
 
 
 @pytest.mark.parametrize(
     ("kind", "quantities"),
     [
-        (LastBatchUntrained, [SPREAD_LOSSES, TAIL_UPDATE, SPREAD_UPDATE, SLOW_UPDATE]),
-        (HalfTrained, [SPREAD_LOSSES, SPREAD_UPDATE, SLOW_UPDATE]),
+        (LAST_BATCH, [SPREAD_LOSSES, SPREAD_UPDATE, SLOW_UPDATE]),
+        (HALF, [SPREAD_LOSSES, SPREAD_UPDATE, SLOW_UPDATE]),
         (Unstable, [SPREAD_LOSSES, TAIL_LOSSES, SLOW_LOSSES]),
     ],
 )
@@ -201,9 +177,7 @@ def test_a_wrong_epoch_is_found(right, kind, quantities):
 
 def test_the_first_wrong_step_is_named(short):
     found = next(
-        one
-        for one in compare_epochs(trained(name="a"), trained(kind=LastBatchUntrained), PARAMETERS)
-        if one.what == LOSSES
+        one for one in compare_epochs(trained(name="a"), trained(kind=LAST_BATCH), PARAMETERS) if one.what == LOSSES
     )
     assert found.step == 11, "the loss after the first update that is missing"
 
@@ -225,7 +199,7 @@ def test_wrong_counts_are_reported():
 
 
 def test_a_difference_in_whole_epochs_is_named_and_the_trace_file_stores_it(tmp_path, short):
-    kinds = {"a": FakeAdapter, "b": HalfTrained}
+    kinds = {"a": FakeAdapter, "b": HALF}
     traces = []
     for name, kind in kinds.items():
         made = replace(trace(kind(name, untouched), fake_training(), "cpu"), epochs=trained(kind=kind, name=name))

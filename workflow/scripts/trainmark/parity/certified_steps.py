@@ -220,14 +220,7 @@ def _trace_stage(adapter: ObservedAdapter, training: CertifiedTraining, stage: S
         weights.append(Sketches.of(final))
         if checks_updates:
             updates.append(check.check_step(gradient, final))
-    evaluation, logits = None, None
-    if not stage.perturb_weights:
-        samples = np.arange(len(training.splits["test"][1]))
-        outputs, output = adapter.activations("test", samples, training=False), training.architecture.output
-        # `predict`, from which runs compute their accuracy, is compiled separately, and tested in the simplest stages.
-        logits = adapter.predict("test") if stage.plain else outputs[output]
-        adapter.check_precision("prediction", {output: logits})
-        evaluation = _sketch_checked(adapter, "output", outputs)
+    evaluation, logits = (None, None) if stage.perturb_weights else _evaluate(adapter, training, stage)
     return StageTrace(
         rule=optimizer.rule,
         losses=np.array(losses, np.float64),
@@ -243,6 +236,16 @@ def _trace_stage(adapter: ObservedAdapter, training: CertifiedTraining, stage: S
         logits=logits,
         final={} if stage.perturb_weights else final,
     )
+
+
+def _evaluate(adapter: ObservedAdapter, training: CertifiedTraining, stage: Stage) -> tuple[Sketches, np.ndarray]:
+    """Return (outputs of every node, output of the last one) for the test samples."""
+    outputs = adapter.activations("test", np.arange(len(training.splits["test"][1])), training=False)
+    output = training.architecture.output
+    # `predict`, from which runs compute their accuracy, is compiled separately, and tested in the simplest stages.
+    logits = adapter.predict("test") if stage.plain else outputs[output]
+    adapter.check_precision("prediction", {output: logits})
+    return _sketch_checked(adapter, "output", outputs), logits
 
 
 def _sketch_checked(adapter: Adapter, what: str, arrays: Mapping[str, np.ndarray]) -> Sketches:

@@ -122,7 +122,7 @@ def certified_training(
 ) -> CertifiedTraining:
     """Return the certified training of a recipe on a prepared dataset.
 
-    mean_file, cpus, packed_folder: see `Inputs`.
+    mean_file, cpus, packed_folder: see `loading.splits.open_splits`.
     workers: the largest number of workers of the trainers that repeat it.
 
     Images are cropped to the recipe's `certified_side`. If runs take them from streams, the steps train on images
