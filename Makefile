@@ -141,8 +141,8 @@ test-real-data: $(VENV)/.installed-dev ## tests on real data from a mirror besid
 
 ##@ For developers: measurements
 
-certify-networks: $(VENV)/.installed-dev ## certify every network, as a table of classes and largest differences (FRAMEWORKS=)
-	@$(RUN) PYTHONPATH=workflow/scripts:tests python tests/parity/certify_networks.py $(if $(FRAMEWORKS),--frameworks $(FRAMEWORKS))
+certify-networks: $(VENV)/.installed-dev ## certify every network, as a table of classes and largest differences
+	@$(RUN) python -m pytest -q -s -m parity tests/parity/test_networks.py
 
 bench-images: $(VENV)/.installed ## speed of decoding, mean image and packed store (IMAGES=<folder of photographs>)
 	@$(BENCHMARK)/image_pipeline.py $(IMAGES)

@@ -17,8 +17,8 @@ import numpy as np
 from harness import FRAMEWORKS, snakemake, write_config
 
 from trainmark.records.record import read_record
+from trainmark.tables.agreement import by_trainer, paired_runs
 from trainmark.tables.epoch_checks import correlations, findings, ordered_epochs
-from trainmark.tables.paired_runs import by_trainer, paired_runs
 from trainmark.tables.run_checks import wrong_pairs
 
 COMMON = {"frameworks": FRAMEWORKS, "devices": ["cpu"], "datasets": ["digits"], "epochs": [6], "repeats": 4}

@@ -1,4 +1,4 @@
-"""Certifies every network in every framework, without a workflow: make certify-networks.
+"""Certifies every network in every framework, without a workflow. As a script, it takes one trace.
 
 Images have the recipe's `certified_side` and are drawn from a seed: a pattern for each class plus noise. Each framework
 runs in its own process, because Keras has one backend per process.
@@ -6,14 +6,12 @@ runs in its own process, because Keras has one backend per process.
 
 import argparse
 import os
-import platform
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain, combinations
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 from harness import importing
@@ -31,7 +29,7 @@ from trainmark.recipes.batch_order import epoch_feed
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.recipe import DTYPE
-from trainmark.trainer import DEVICES, Trainer
+from trainmark.trainer import Trainer
 from trainmark.training.arguments import parse_trainer
 
 CLASSES = 10
@@ -90,12 +88,6 @@ def draw_samples(architecture, count, generator):
     return patterns[labels] + generator.normal(0, 0.1, (count, *shape)), labels
 
 
-def take_trace(recipe: str, trainer: Trainer, out: Path) -> None:
-    """Trace a recipe in a trainer, in this process."""
-    adapter = create_adapter(trainer.framework, THREADS, trainer.loop)
-    write_trace(trace(adapter, training_of(RECIPES[recipe]), trainer), out)
-
-
 Compared = tuple[Pair, set[str]]
 """A pair, and the ops of the network that one of its trainers declares to compute in float32."""
 
@@ -148,10 +140,10 @@ def _traces(recipe: str, trainers: list[Trainer], folder: Path) -> list[Trace | 
             process.kill()
 
 
-def installed(device: str = "cpu") -> list[Trainer]:
-    """The trainers of the installed frameworks on a device."""
+def installed() -> list[Trainer]:
+    """The trainers of the installed frameworks on the CPU."""
     return [
-        Trainer(name, device, loop)
+        Trainer(name, "cpu", loop)
         for name, framework in known_frameworks().items()
         if not framework.missing_packages()
         for loop in framework.loops
@@ -194,24 +186,14 @@ def table_lines(recipe: str, pairs: list[Compared]) -> list[str]:
 
 
 def main() -> None:
-    """Print the table of all recipes, or write one trace."""
+    """Write one trace."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--recipe", choices=RECIPES)
-    parser.add_argument("--device", choices=DEVICES, default="cpu")
-    parser.add_argument("--trainer", type=parse_trainer)
-    parser.add_argument("--frameworks", nargs="+", choices=known_frameworks(), default=[*known_frameworks()])
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--recipe", choices=RECIPES, required=True)
+    parser.add_argument("--trainer", type=parse_trainer, required=True)
+    parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    if arguments.out:
-        take_trace(arguments.recipe, arguments.trainer, arguments.out)
-        return
-    print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, float64")
-    there = [one for one in installed(arguments.device) if one.framework in arguments.frameworks]
-    trainers = [arguments.trainer] if arguments.trainer else there
-    with TemporaryDirectory() as folder:
-        for recipe in [arguments.recipe] if arguments.recipe else RECIPES:
-            pairs, failures = pairs_of(recipe, trainers, Path(folder))
-            print("\n".join([*table_lines(recipe, pairs), *failures]), flush=True)
+    adapter = create_adapter(arguments.trainer.framework, THREADS, arguments.trainer.loop)
+    write_trace(trace(adapter, training_of(RECIPES[arguments.recipe]), arguments.trainer), arguments.out)
 
 
 if __name__ == "__main__":

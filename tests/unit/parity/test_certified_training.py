@@ -20,13 +20,6 @@ from trainmark.recipes.schedules import rmsprop_warmup_rates
 FLUX = RECIPES["mnist-mlp-flux"]
 
 
-def test_certified_batches_are_the_beginnings_of_the_runs_first_batches():
-    found = certified_batches(partial(epoch_feed, 1000, 100, (3, 1)), 10)
-    order = epoch_feed(1000, 100, (3, 1), 1).order
-    assert found.shape == (10, 8)
-    assert all((found[i] == order[100 * i : 100 * i + 8]).all() for i in range(10))
-
-
 def test_small_datasets_continue_with_the_next_epoch_and_skip_short_batches():
     found = certified_batches(partial(epoch_feed, 105, 20, (3, 1)), 10)
     orders = [epoch_feed(105, 20, (3, 1), epoch).order for epoch in (1, 2)]
@@ -44,12 +37,6 @@ def test_a_step_has_as_many_samples_as_in_runs_and_at_most_8(samples, batch_size
     assert found.max() < samples
     if batch_size is None:
         assert (found == np.arange(size)).all()
-
-
-def test_a_step_has_a_sample_for_each_worker(dataset):
-    folder, _ = dataset
-    settings = harness.settings(batch_size=16)
-    assert certified_training(FLUX, settings, folder, folder / "mean.npy", workers=12).batches.shape == (10, 12)
 
 
 @pytest.fixture

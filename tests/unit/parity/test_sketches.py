@@ -33,13 +33,6 @@ def test_estimate_is_unbiased():
     assert np.std(squares) == pytest.approx(np.sqrt(2 / BUCKETS), rel=0.25)
 
 
-def test_difference_in_one_value_is_exact():
-    array = np.ones(10_000)
-    other = array.copy()
-    other[6789] += 1e-3
-    assert sketches(x=array).difference(sketches(x=other), ["x"]) == pytest.approx(1e-5, rel=1e-4)
-
-
 def test_sketch_depends_on_positions_and_not_on_the_memory_layout():
     array = np.arange(12.0).reshape(3, 4)
     assert sketch(np.asfortranarray(array)).tobytes() == sketch(array).tobytes()
@@ -50,14 +43,6 @@ def test_sketch_depends_on_positions_and_not_on_the_memory_layout():
 def test_signs_are_the_same_whatever_python_and_numpy(block, sha256):
     """Each framework may have an environment of its own."""
     assert hashlib.sha256(_signs(block).tobytes()).hexdigest().startswith(sha256)
-
-
-def test_arrays_of_a_layer_are_compared_together():
-    """A bias whose gradient is only noise does not dominate its layer."""
-    first, second = sketches(kernel=[3.0, 4.0], bias=[1e-17]), sketches(kernel=[3.0, 4.0], bias=[-1e-17])
-    assert first.difference(second, ["bias"]) == 2
-    assert first.difference(second, ["kernel", "bias"]) < 1e-17
-    assert first.norm(["kernel", "bias"]) == 5
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from adversary.faulty_trainings import FAULTS
 from fake_trainer import ARCHITECTURE, FakeAdapter, fake_training, spoiling, trace, untouched
 
 from trainmark.parity import whole_epochs
@@ -16,21 +17,16 @@ from trainmark.parity.epoch_check import (
     SPREAD_LOSSES,
     SPREAD_UPDATE,
     TAIL_LOSSES,
-    TAIL_UPDATE,
     compare_epochs,
 )
 from trainmark.parity.trace import read_trace, write_trace
 from trainmark.parity.whole_epochs import (
-    COPY_CHANGE,
     CertifiedEpochs,
     certified_feeds,
     last_two_batches,
-    needed_samples,
-    perturb,
-    spread_batches,
     train_epochs,
 )
-from trainmark.recipes.batch_order import EpochFeed, epoch_feed
+from trainmark.recipes.batch_order import epoch_feed
 
 PARAMETERS = [one.name for one in ARCHITECTURE.parameters()]
 SAMPLES, BATCH_SIZE = 38, 4  # ten steps, the last one of two samples
@@ -136,32 +132,6 @@ def test_of_an_epoch_that_is_too_large_batches_spread_over_it_are_trained():
     assert certified_feeds(partial(epoch_feed, 10**6, 256, (1, 1)), 5)[0].steps == 4, "however large its batches are"
 
 
-def test_full_batches_keep_the_stored_order():
-    feeds = certified_feeds(partial(epoch_feed, 50, None, (1, 1)), 200)
-    assert [(feed.order, feed.steps) for feed in feeds] == [(None, 1)] * 4
-    assert last_two_batches(feeds[0]) is None
-    assert needed_samples(feeds)[0].tolist() == list(range(50))
-
-
-def test_needed_samples_are_those_of_the_feeds_and_the_feeds_are_renumbered():
-    feeds = (EpochFeed(np.array([9, 3, 5]), 2, 3, 1), EpochFeed(np.array([5, 7]), 2, 2, 1))
-    indices, placed = needed_samples(feeds)
-    assert indices.tolist() == [3, 5, 7, 9]
-    assert [indices[feed.order].tolist() for feed in placed] == [[9, 3, 5], [5, 7]]
-
-
-def test_spread_batches_returns_the_feed_if_it_has_no_more_batches():
-    assert spread_batches(FEEDS[0], 10) is FEEDS[0]
-
-
-def test_a_perturbed_copy_differs_in_every_value_except_zeros():
-    weights = {"a": np.array([1.0, -2.0, 0.0]), "b": np.linspace(1, 2, 50)}
-    changed = perturb(weights)
-    np.testing.assert_allclose(np.abs(changed["b"] / weights["b"] - 1), COPY_CHANGE)
-    assert len(set(np.sign(changed["b"] - weights["b"]))) == 2
-    assert changed["a"][2] == 0
-
-
 # --- what is found ------------------------------------------------------------------------------------------------
 
 
@@ -169,72 +139,35 @@ def test_rounding_is_no_difference(right):
     assert exceeded(right, trained(spoiling("forward", "norm", 1e-7, dtype="float32"))) == []
 
 
-class Wrong(FakeAdapter):
-    """Has an error only in epochs of several batches, and reports the right counts."""
+def with_fault(name):
+    """A function that makes a fake adapter with one of the faults that the adversary suite injects."""
 
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
-        self.epochs = 0
+    def make(*arguments):
+        adapter = FakeAdapter(*arguments)
+        FAULTS[name](adapter)
+        return adapter
+
+    return make
+
+
+LAST_BATCH, HALF = with_fault("last batch not trained"), with_fault("half of each epoch")
+
+
+class Unstable(FakeAdapter):
+    """Differs from its own copy as much as from another trainer; the other trainer's copy sets the limit."""
+
+    epochs = 0
 
     def train_epoch(self, feed):
         self.epochs += 1
-        losses = self.wrong(feed, super().train_epoch)
-        self.count = {"samples": feed.samples, "batches": feed.steps}
-        return losses
-
-    def part(self, feed, start, end):
-        order = feed.order[start * feed.batch_size : end * feed.batch_size]
-        return replace(feed, order=order, samples=len(order))
-
-    def untrained(self, feed, true):
-        """Losses without an update."""
-        values, states = self.values, self.states
-        self.values, self.states = dict(values), {name: dict(state) for name, state in states.items()}
-        losses = true(feed)
-        self.values, self.states = values, states
-        return losses
-
-
-class LastBatchUntrained(Wrong):
-    def wrong(self, feed, true):
-        losses = true(self.part(feed, 0, feed.steps - 1))
-        return np.concatenate([losses, self.untrained(self.part(feed, feed.steps - 1, feed.steps), true)])
-
-
-class HalfTrained(Wrong):
-    def wrong(self, feed, true):
-        if feed.steps < 3:
-            return true(feed)
-        half = feed.steps // 2
-        losses = true(self.part(feed, 0, half))
-        return np.concatenate([losses, self.untrained(self.part(feed, half, feed.steps), true)])
-
-
-class HalfOfLongEpochs(HalfTrained):
-    def wrong(self, feed, true):
-        return super().wrong(feed, true) if feed.steps == 10 and self.epochs > 2 else true(feed)
-
-
-class Reshuffling(Wrong):
-    def wrong(self, feed, true):
-        order = np.random.default_rng(self.epochs).permutation(feed.order) if self.epochs % 4 > 1 else feed.order
-        return true(replace(feed, order=order))
-
-
-class Unstable(Wrong):
-    """Differs from its own copy as much as from another trainer; the other trainer's copy sets the limit."""
-
-    def wrong(self, feed, true):
-        return true(replace(feed, order=np.random.default_rng(self.epochs).permutation(feed.order)))
+        return super().train_epoch(replace(feed, order=np.random.default_rng(self.epochs).permutation(feed.order)))
 
 
 @pytest.mark.parametrize(
     ("kind", "quantities"),
     [
-        (LastBatchUntrained, [SPREAD_LOSSES, TAIL_UPDATE, SPREAD_UPDATE, SLOW_UPDATE]),
-        (HalfTrained, [SPREAD_LOSSES, SPREAD_UPDATE, SLOW_UPDATE]),
-        (HalfOfLongEpochs, [SLOW_UPDATE]),
-        (Reshuffling, [SPREAD_LOSSES, SLOW_LOSSES]),
+        (LAST_BATCH, [SPREAD_LOSSES, SPREAD_UPDATE, SLOW_UPDATE]),
+        (HALF, [SPREAD_LOSSES, SPREAD_UPDATE, SLOW_UPDATE]),
         (Unstable, [SPREAD_LOSSES, TAIL_LOSSES, SLOW_LOSSES]),
     ],
 )
@@ -244,9 +177,7 @@ def test_a_wrong_epoch_is_found(right, kind, quantities):
 
 def test_the_first_wrong_step_is_named(short):
     found = next(
-        one
-        for one in compare_epochs(trained(name="a"), trained(kind=LastBatchUntrained), PARAMETERS)
-        if one.what == LOSSES
+        one for one in compare_epochs(trained(name="a"), trained(kind=LAST_BATCH), PARAMETERS) if one.what == LOSSES
     )
     assert found.step == 11, "the loss after the first update that is missing"
 
@@ -268,7 +199,7 @@ def test_wrong_counts_are_reported():
 
 
 def test_a_difference_in_whole_epochs_is_named_and_the_trace_file_stores_it(tmp_path, short):
-    kinds = {"a": FakeAdapter, "b": HalfTrained}
+    kinds = {"a": FakeAdapter, "b": HALF}
     traces = []
     for name, kind in kinds.items():
         made = replace(trace(kind(name, untouched), fake_training(), "cpu"), epochs=trained(kind=kind, name=name))
@@ -281,15 +212,3 @@ def test_a_difference_in_whole_epochs_is_named_and_the_trace_file_stores_it(tmp_
     )
     assert pair.drift["losses"] > 1e-4
     assert {stage["parity"] for stage in pair.stages.values()} == {"bitwise"}
-
-
-def test_if_the_losses_of_both_become_nan_the_drift_is_infinite_and_nothing_is_different():
-    """float32 may overflow in any framework; float64 decides the class."""
-    nan = spoiling("loss", "loss", float("nan"), dtype="float32")
-    traces = [
-        replace(trace(FakeAdapter(name, nan), fake_training(), "cpu"), epochs=trained(nan, name=name))
-        for name in ("a", "b")
-    ]
-    pair = compare(*traces, ARCHITECTURE)
-    assert (pair.parity, pair.float32) == ("bitwise", {})
-    assert set(pair.drift.values()) == {float("inf")}

@@ -60,11 +60,6 @@ def test_the_interval_is_open_where_no_number_of_epochs_is_ruled_out():
     assert row["low"] == 1 < row["epochs"] < row["high"] < inf
 
 
-def test_few_pairs_have_a_break_even_without_interval():
-    row = table_of([(1.0, 0.5)] * 3, [(4.0, 0.2)] * 3)[0]
-    assert row["epochs"] == pytest.approx(10, rel=1e-4) and row["low"] is None
-
-
 @pytest.mark.parametrize("changes", [{"parity": "different"}, {"parity": "not certified"}, {"ratio": None}])
 def test_trainers_that_are_not_compared_have_none(changes):
     assert table_of([(1.0, 0.5)] * 6, [(4.0, 0.2)] * 6, **changes) == []

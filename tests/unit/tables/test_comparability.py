@@ -4,8 +4,7 @@ import pytest
 from records_for_tests import ON_ONE_CPU, certificates_of, disturbed, record, written_tables
 
 from trainmark.tables.comparisons import comparisons_table
-from trainmark.tables.mixed_environments import disturbances, mixed_calls
-from trainmark.tables.tables import rows_of, summary_table
+from trainmark.tables.tables import rows_of
 from trainmark.tables.verdicts import format_verdict
 
 FOREIGN = {"foreign_seconds": 0.94}
@@ -53,23 +52,6 @@ def test_few_repeats_are_too_few_unless_all_are_disturbed(runs_of, which, verdic
     assert verdict_of(runs_of(3, {("b", repeat): disturbed(**FOREIGN) for repeat in which}))["verdict"] == verdict
 
 
-def test_the_summary_counts_disturbed_runs_and_keeps_their_figures(runs_of):
-    summary = summary_table(runs_of(3, {("b", 2): disturbed(**FOREIGN)}))
-    assert summary[["disturbed", "steady_epoch_seconds_median"]].to_numpy().tolist() == [[0, 1.0], [1, 1.1]]
-
-
-def test_disturbed_runs_are_named_with_their_causes(runs_of):
-    changes = {("b", 2): disturbed(**FOREIGN, **STOPPED), ("a", 1): disturbed(**FOREIGN)}
-    foreign = "other work took 47.0 % of its CPUs, the limit is 5.0 %"
-    assert disturbances(runs_of(3, changes)) == [
-        f"Disturbed: run 1 ({foreign}), run 4 ({foreign} and it was stopped for 30.0 % of the time, the limit is "
-        "1.0 %). Verdicts leave out their times, and so do medians, unless all runs of a row were disturbed."
-    ]
-    many = runs_of(8, {("b", repeat): disturbed(**FOREIGN) for repeat in range(1, 8)})
-    assert disturbances(many)[0].startswith("Disturbed: runs 2, 4, 6, 8, 10, 12, 14 (foreign load). ")
-    assert disturbances(runs_of(2, {})) == []
-
-
 # --- calls and machines -------------------------------------------------------------------------------------------
 
 LATER = {
@@ -77,16 +59,6 @@ LATER = {
     "provenance.started": "2025-01-02T01:00:00+00:00",
     "provenance.load_1min": 2.25,
 }
-
-
-def test_runs_of_another_call_are_named_with_day_and_load(runs_of):
-    assert mixed_calls(runs_of(3, {("b", 3): LATER})) == [
-        "Trained in 2 calls of snakemake: runs 1-5 on 2025-01-01 (load 0.5), run 6 on 2025-01-02 (load 2.2). The "
-        "order of runs was mixed only within each call."
-    ]
-    assert mixed_calls(runs_of(3, {})) == []
-    (over_midnight,) = mixed_calls(runs_of(2, {("b", 2): {"provenance.started": "2025-01-02T00:01:00+00:00"}}))
-    assert over_midnight.startswith("Trained on several days: runs 1-3 on 2025-01-01 (load 0.5), run 4 on 2025-01-02")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from trainmark.tables.comparisons import comparisons_table, parity_table, read_c
 from trainmark.tables.formatting import format_ratio
 from trainmark.tables.paired import estimate, paired_ratios
 from trainmark.tables.tables import read_table, rows_of, select_group
-from trainmark.tables.verdicts import format_comparison, format_verdict, parity_note, short_refusals
+from trainmark.tables.verdicts import format_verdict
 from trainmark.trainer import Trainer
 
 
@@ -112,12 +112,6 @@ def test_pairs_of_censored_runs_are_left_out_and_named(compared):
     assert {one.rsplit("-", 1)[1] for one in row["left_out_run_ids"].split()} == {"2", "5"}
 
 
-def test_no_pair_and_no_measurement_have_different_verdicts(compared):
-    lost = [record("a", 1), diverged("b", 1)]
-    assert [row["verdict"] for row in compared(*lost)] == ["no pair"]
-    assert [row["verdict"] for row in compared(record("a", epochs=1), record("b", epochs=1))] == ["not measured"]
-
-
 def test_a_time_of_0_has_no_ratio(compared):
     (row,) = compared(*pairs([0.0, 0.0]))
     assert (row["pairs"], row["left_out"], row["verdict"], row["ratio"]) == (0, 2, "not measured", None)
@@ -165,57 +159,6 @@ def test_a_pair_that_no_certificate_names_is_refused(tables_of):
         assert {row["reason"] for row in rows} == {"not certified: no certificate contains this pair"}
 
 
-def test_a_figures_note_names_each_pair_that_must_not_be_ranked_once(tables_of, tmp_path):
-    records = [record(framework, 1, epochs=epochs) for framework in "abc" for epochs in (2, 3)]
-    parities = {("a on cpu", "b on cpu"): "rounding", ("a on cpu", "c on cpu"): "different"}
-    runs = tables_of(*records)[1]
-    table = parity_table(runs, certificates_of(runs, parities | {("b on cpu", "c on cpu"): "not certified"}))
-    for parity in (table, read_table(written(table, tmp_path))):
-        assert parity_note(parity).splitlines() == [
-            "Not to be ranked:",
-            "a on cpu and c on cpu: they are <different>",
-            "b on cpu and c on cpu: they are <not certified>",
-        ]
-
-
-@pytest.mark.parametrize(
-    ("second", "note"), [("bitwise", "bitwise equal"), ("single", "bitwise equal or equal to single precision")]
-)
-def test_a_figures_note_gives_the_classes_if_all_pairs_may_be_ranked(tables_of, second, note):
-    parities = {(f"{a} on cpu", f"{b} on cpu"): "bitwise" for a, b in ("ab", "ac")} | {("b on cpu", "c on cpu"): second}
-    runs = tables_of(*(record(framework) for framework in "abc"))[1]
-    assert parity_note(parity_table(runs, certificates_of(runs, parities))) == f"Parity of all pairs (float64): {note}"
-
-
-def test_both_times_of_each_number_of_epochs_and_section_are_compared(tables_of):
-    records = [record(name, epochs=epochs) for name in "ab" for epochs in (2, 3)]
-    records += [record("a", experiment="f"), record("b", experiment="g"), record("c", recipe="other")]
-    rows = rows_of(certified_table(tables_of(*records)[1]))
-    assert sorted((row["experiment"], row["epochs"], row["metric"], row["pairs"]) for row in rows) == [
-        ("e", epochs, metric, 1) for epochs in (2, 3) for metric in ("steady_epoch_seconds", "training_seconds")
-    ]
-
-
-def test_one_trainer_has_an_empty_table_that_can_be_read_again(tables_of, tmp_path):
-    table = certified_table(tables_of(record("a", 1), record("a", 2))[1])
-    assert table.empty
-    assert {"ratio", "verdict", "run_ids", "left_out_run_ids"} <= set(table.columns)
-    assert list(read_comparisons(written(table, tmp_path)).columns) == list(table.columns)
-
-
-@pytest.mark.parametrize(
-    ("row", "text"),
-    [
-        ({"ratio": 1.1, "low": 1.08, "high": 1.13, "verdict": "slower"}, "1.10 (1.08 to 1.13)"),
-        ({"ratio": 1.1, "low": None, "high": None, "verdict": "too few pairs (3, needs 6)"}, "1.10"),
-        ({"ratio": None, "low": None, "high": None, "verdict": "no pair"}, "no pair"),
-        ({"ratio": None, "low": None, "high": None, "verdict": "refused: different"}, "refused"),
-    ],
-)
-def test_a_comparison_as_people_read_it(row, text):
-    assert format_comparison(row) == text
-
-
 def test_csv_can_be_read_again(tables_of, tmp_path):
     records = [*pairs([1.1, 1.2, 1.3, 1.4, 1.5, 1 / 3]), *pairs([1.0, 2.0], epochs=1, experiment="f")]
     records += [diverged("a", experiment="g"), diverged("b", experiment="g")]
@@ -246,33 +189,6 @@ def test_agreement_compares_only_equal_settings(tables_of):
     assert [one.split("/")[3][0] + one[-1] for one in row["run_ids"].split()] == ["a1", "b1", "a2", "b2"]
 
 
-@pytest.mark.parametrize(
-    "records",
-    [
-        [record("a"), diverged("b")],
-        [record("a"), out_of_memory("b")],
-        [record("a", 1), diverged("a", 2), diverged("b", 1), record("b", 2)],
-    ],
-)
-def test_agreement_leaves_out_censored_runs(tables_of, records):
-    assert agreement_table(tables_of(*records)[0]).empty
-
-
-@pytest.mark.parametrize(
-    ("refused", "line"),
-    [
-        (0, ""),
-        (1, "Not ranked: a and 0"),
-        (3, "Not ranked: a and 0, a and 1, a and 2"),
-        (5, "Not ranked: a and 0, a and 1, a and 2, and 2 more"),
-    ],
-)
-def test_a_line_names_three_of_the_pairs_that_are_not_ranked(refused, line):
-    rows = [{"first": "a", "second": str(i), "parity": "different"} for i in range(refused)]
-    ranked = {"first": "a", "second": "b", "parity": "rounding"}
-    assert short_refusals(pd.DataFrame([ranked, *rows])) == line
-
-
 def test_a_trainer_that_was_certified_with_other_packages_is_not_ranked(tables_of):
     upgraded = {"provenance.versions": {"b": "2.0"}}
     records = [record("a", repeat) for repeat in range(1, 7)]
@@ -284,8 +200,3 @@ def test_a_trainer_that_was_certified_with_other_packages_is_not_ranked(tables_o
         "not certified: b on cpu was certified with b 1.0, but its runs have b 2.0; delete the certificate, or "
         "those records, and run snakemake again"
     )
-
-
-def test_values_that_are_equal_in_all_pairs_are_called_so(compared):
-    (row,) = compared(*pairs([1.0] * 6))
-    assert format_verdict(row) == "not distinguishable (equal in all pairs)"

@@ -5,15 +5,8 @@ import math
 import pytest
 
 from trainmark.tables.formatting import (
-    censored_counts,
     format_figure,
     format_ratio,
-    named_runs,
-    number_ranges,
-    status_counts,
-    statuses_of,
-    summary_figure,
-    why_absent,
 )
 
 
@@ -42,35 +35,3 @@ def test_figures_as_people_read_them(metric, texts):
 )
 def test_a_ratio_is_shown_on_its_side_of_1(value, text):
     assert format_ratio(value) == text
-
-
-@pytest.mark.parametrize(
-    ("statuses", "word"),
-    [(["ok", "diverged"], "not measured"), (["out_of_memory", "diverged"], "diverged or out of memory")],
-)
-def test_why_a_figure_is_absent(statuses, word):
-    assert why_absent(statuses) == word
-
-
-def test_statuses_and_counts_of_a_row_of_the_summary():
-    row = {"runs": 3, "diverged": 1, "out_of_memory": 2, "disturbed": 1, "waited": 2}
-    row |= {"test_loss_median": math.nan, "test_loss_min": 0.25}
-    assert statuses_of(row) == ["diverged", "out_of_memory"]
-    assert statuses_of(row | {"runs": 4}) == ["ok", "diverged", "out_of_memory"]
-    assert censored_counts(row) == "1 of 3 diverged, 2 of 3 out of memory, 1 of 3 disturbed, 2 of 3 waited for data"
-    assert censored_counts({"runs": 3, "diverged": 0, "out_of_memory": 0, "disturbed": 0, "waited": 0}) == ""
-    assert summary_figure(row, "test_loss", "median") == "diverged or out of memory"
-    assert summary_figure(row, "test_loss", "min") == "0.2500"
-
-
-def test_counts_always_name_the_ok_runs_and_the_others_only_if_there_are_any():
-    assert status_counts(["diverged"]) == "0 ok, 1 diverged"
-    assert status_counts(["out_of_memory", "ok", "diverged", "out_of_memory"]) == "1 ok, 1 diverged, 2 out of memory"
-
-
-@pytest.mark.parametrize(
-    ("numbers", "ranges", "named"), [([3], "3", "run 3"), ([10, 9, 12, 12, 7], "7, 9-10, 12", "runs 7, 9-10, 12")]
-)
-def test_numbers_as_ranges(numbers, ranges, named):
-    assert number_ranges(numbers) == ranges
-    assert named_runs(numbers) == named

@@ -1,7 +1,7 @@
 """Runs of one table that differ in code or machine are named."""
 
 import pytest
-from records_for_tests import ON_ONE_CPU, changed, out_of_memory, record, session
+from records_for_tests import ON_ONE_CPU, changed, record, session
 
 from trainmark.tables.mixed_environments import (
     code_versions,
@@ -40,20 +40,6 @@ def test_runs_of_different_machines_are_named(runs_of, changes, other):
     assert f"cpu runs were trained on different machines: Processor, 2 CPUs (run 1) and {other} (run 2). " in sentence
 
 
-def test_gpu_runs_are_told_apart_by_their_gpu_and_not_by_the_cpu_beside_it(runs_of):
-    def gpu_run(repeat, gpu, cpu):
-        return record("a", repeat, device="gpu", changes={"provenance.device.name": gpu, "provenance.cpu_model": cpu})
-
-    assert mixed_machines(runs_of(gpu_run(1, "G", "x"), gpu_run(2, "G", "y"))) == []
-    (sentence,) = mixed_machines(runs_of(gpu_run(1, "G", "x"), gpu_run(2, "H", "x")))
-    assert sentence.startswith("The gpu runs")
-
-
-def test_a_cpu_and_a_gpu_run_or_a_run_without_a_device_are_not_named(runs_of):
-    nowhere = out_of_memory("a", 2, device="gpu", changes={"provenance.device": None})
-    assert mixed_machines(runs_of(record("a"), record("a", device="gpu"), nowhere)) == []
-
-
 def test_a_run_that_was_resumed_on_another_machine_is_named(runs_of):
     moved = record("a", 1, changes={"sessions": [session("h"), session("g", cpus=[3])], "resumes": 1})
     stayed = record("a", 2, changes={"sessions": [session("h"), session("h")], "resumes": 1})
@@ -72,8 +58,3 @@ def test_runs_that_compiled_what_others_of_their_setting_did_not_are_named(runs_
     runs = runs_of(cached("a", 1, 0, 9), cached("a", 2, 9, 0), cached("a", 3, 4, 5), record("b", 1))
     (sentence,) = mixed_compilation(runs)
     assert sentence.startswith("Compiled by runs 1, 3: programs that other runs of the same setting took from")
-
-
-def test_a_setting_may_compile_more_than_another_one(runs_of):
-    assert mixed_compilation(runs_of(cached("a", 1, 0, 9), cached("b", 1, 9, 0), record("c", 1))) == []
-    assert mixed_compilation(runs_of(record("a", 1), record("a", 2))) == []

@@ -7,7 +7,7 @@ import pytest
 from records_for_tests import diverged, record, resealed, written_tables
 
 from trainmark.tables.curves import curves_table
-from trainmark.tables.published import COLUMNS, TIME_RATIO, expected_share, published_table
+from trainmark.tables.published import TIME_RATIO, published_table
 
 REFERENCE = {"name": "others", "recipe": "mnist-mlp-flux", "dataset": "digits", "decimals": 2}
 
@@ -96,20 +96,6 @@ def test_a_time_is_a_ratio_of_undisturbed_runs_to_the_fewest_epochs_of_the_sourc
     assert len(ids) == 4
 
 
-@pytest.mark.parametrize("keys", [{"recipe": "mnist-mlp-keras"}, {"dataset": "mnist"}])
-def test_another_recipe_or_dataset_has_no_rows(tmp_path, keys):
-    found = table(tmp_path, record(), results=[{"epochs": 1, "test_loss": 0.5}], **keys)
-    assert (list(found.columns), len(found)) == (COLUMNS, 0)
-
-
-@pytest.mark.parametrize("runs", [5, 10])
-def test_the_expected_share_is_that_of_one_more_run(runs):
-    drawn = np.random.default_rng(1).exponential(size=(20_000, runs + 1))
-    others = drawn[:, 1:]
-    within = (others.min(axis=1) <= drawn[:, 0]) & (drawn[:, 0] <= others.max(axis=1))
-    assert within.mean() == pytest.approx(expected_share(runs), abs=0.01)
-
-
 @pytest.mark.parametrize(
     ("published", "fresh", "repeats", "is_explained"),
     [
@@ -129,10 +115,3 @@ def test_an_experiment_explains_a_number_that_it_has_or_comes_much_closer_to(
     restarted = [restarting(repeat, [9.0, 0.5, 9.0, 0.5 + repeat / 10], 1) for repeat in repeats]  # .55 to .6
     found = table(tmp_path, *ours, *restarted, results=[{"epochs": 2, "test_loss": published}])
     assert list(found["explained_by"]) == ["restarted, optimizer_restarts: 1" if is_explained else "", ""]
-
-
-def test_the_same_settings_explain_nothing(tmp_path):
-    ours = [learning(repeat, 2, [2.0, 1.9]) for repeat in (1, 2)]
-    twins = [learning(repeat, 2, [2.0, 0.5], experiment="twin") for repeat in (1, 2)]
-    found = table(tmp_path, *ours, *twins, results=[{"epochs": 2, "test_loss": 0.5}])
-    assert list(found["explained_by"]) == ["", ""]

@@ -120,12 +120,6 @@ def gaps(folder, *records, evaluations=()):
     return evaluation_gaps(written_tables(folder, *records, evaluations=evaluations)[1])
 
 
-def test_where_another_trainer_evaluated_all_runs_nothing_is_said(tmp_path):
-    records = [record("a"), record("b"), diverged("b", 2)]
-    assert gaps(tmp_path, *records, evaluations=[evaluation(*records[:2])]) == []
-    assert gaps(tmp_path, record("a"), record("a", 2)) == [], "one trainer has no other"
-
-
 def test_runs_whose_weights_nobody_evaluated_are_named(tmp_path):
     records = [record("a"), record("a", 2, changes={"weights": None}), record("b"), record("b", 2)]
     (sentence,) = gaps(tmp_path, *records, evaluations=[evaluation(records[0]), evaluation(*records[2:])])

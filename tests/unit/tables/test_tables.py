@@ -1,7 +1,5 @@
 """Tables: one row per run, epoch or setting; medians over the runs that are ok, words in place of missing numbers."""
 
-import csv
-import io
 import math
 
 import pandas as pd
@@ -14,7 +12,6 @@ from records_for_tests import (
     evaluated,
     out_of_memory,
     record,
-    session,
     streamed,
     with_peak,
     written_tables,
@@ -56,25 +53,6 @@ def test_a_censored_run_says_how_it_ended(runs_of):
     assert first["out_of_memory_phase"] is None and first["test_loss"] == math.inf
     ended = [second[key] for key in ("status", "out_of_memory_phase", "out_of_memory_epoch", "training_seconds")]
     assert ended == ["out_of_memory", "warm_up", 1, None] and "601 MiB" in second["out_of_memory_message"]
-
-
-def test_a_run_that_was_resumed_elsewhere_names_its_machines(runs_of):
-    def resumed(name, *sessions):
-        return record(name, changes={"sessions": list(sessions), "resumes": len(sessions) - 1})
-
-    runs = runs_of(
-        resumed("a", session("h"), session("h")),
-        resumed("b", session("h"), session("g"), session("h")),
-        resumed("c", session("h", "GPU-1"), session("h", "GPU-2")),
-        resumed("d", session(cpus=[1]), session(cpus=[0, 1])),
-    )
-    cpus = "2 CPUs of Processor"
-    assert list(runs["session_machines"]) == [
-        f"h, {cpus}", f"h, {cpus} and g, {cpus}", f"h, GPU-1, {cpus} and h, GPU-2, {cpus}",
-        f"h, 1 CPU of Processor and h, {cpus}",
-    ]  # fmt: skip
-    assert list(runs["machines"]) == [1, 2, 2, 2]
-    assert list(runs["resumes"]) == [1, 2, 1, 1]
 
 
 def test_a_run_says_where_and_with_what_it_was_trained(runs_of):
@@ -166,27 +144,6 @@ def test_times_of_disturbed_runs_enter_no_median_their_losses_do(runs_of):
     reached = targets_table(runs).set_index("framework")
     assert reached["reached"].tolist() == [2, 1]
     assert reached["seconds"].tolist() == pytest.approx([1.5, 9.5])
-
-
-def test_phases_are_summed_up_like_any_metric(runs_of):
-    runs = runs_of(*(record("a", repeat, seconds=seconds) for repeat, seconds in ((1, 1.0), (2, 2.0), (3, 9.0))))
-    (row,) = tables.summary_table(runs, tables.PHASE_METRICS).to_dict("records")
-    assert (row["phases.warm_up_median"], row["phases.steady_max"], row["phases.start_min"]) == (2.0, 9.0, 0.125)
-    assert "test_loss_median" not in row
-
-
-def test_summary_counts_the_versions_of_the_code_of_a_section(runs_of):
-    other = {"provenance.code.shared": "f" * 16}
-    runs = runs_of(record("a"), record("b", changes=other), record("a", experiment="f"), record("b", experiment="f"))
-    assert list(tables.summary_table(runs)["code_versions"]) == [2, 2, 1, 1]
-
-
-def test_a_value_that_no_run_has_is_an_empty_cell_of_the_csv_file(runs_of):
-    runs = runs_of(record("a", epochs=1), diverged("b", kind="inf"), out_of_memory("c"))
-    ok, inf, memory = csv.DictReader(io.StringIO(tables.summary_table(runs).to_csv(index=False)))
-    assert ok["test_loss_median"] == "0.5"
-    assert ok["train_loss_median"] == ok["steady_epoch_seconds_max"] == ""
-    assert inf["test_loss_median"] == memory["training_seconds_median"] == ""
 
 
 # --- peaks --------------------------------------------------------------------------------------------------------

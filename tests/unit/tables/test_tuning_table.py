@@ -22,10 +22,6 @@ def test_ratios_and_times_follow_from_the_turns():
     assert set(rows["framework"]) == {"a"} and set(rows["loop"]) == {"tuned"}
 
 
-def test_without_tunings_the_table_has_its_columns():
-    assert list(tuning_table([])) == COLUMNS
-
-
 def test_a_tuning_must_be_of_its_path_and_of_the_settings_of_its_runs():
     tuned = record("a", loop="tuned", changes={"settings.time_tuning": True})
     tuning = timed_tuning(settings=tuned["settings"])

@@ -6,7 +6,6 @@ import pytest
 from fabricated_campaigns import write_campaign
 from test_simulated_verdicts import simulated_runs
 
-from trainmark.tables.results import read_results
 from trainmark.tables.variants import variants_table
 
 RECIPE = {
@@ -82,11 +81,6 @@ def test_a_variant_whose_runs_all_diverged_is_no_baseline():
     assert set(table["reason"]) == {"b and a differ in batch_size"}
 
 
-def test_a_run_without_a_variant_is_in_no_comparison():
-    runs = simulated_runs(2, 6, factor=1.0)
-    assert variants_table(runs, []).empty
-
-
 @pytest.fixture(scope="module")
 def campaign(tmp_path_factory):
     folder = tmp_path_factory.mktemp("variants")
@@ -104,18 +98,3 @@ def test_each_trainer_compares_its_variants_with_the_first_and_certified_pairs_a
     certified = pd.read_csv(campaign / "tables" / "comparisons.csv")
     assert set(certified["experiment"]) == {f"optimizers.{name}" for name in ("adam", "again", "momentum", "rmsprop")}
     assert set(certified["first"]) | set(certified["second"]) == {"chainer on cpu", "flax on cpu"}
-
-
-def test_the_first_screen_answers_for_variants_of_each_trainer(campaign):
-    groups = [name for _, name, _ in read_results(campaign).groups()]
-    assert [name[0] for name in groups] == [
-        "optimizers",
-        *(f"optimizers.{one}" for one in ("adam", "again", "momentum", "rmsprop")),
-    ]
-    page = (campaign / "report" / "index.html").read_text()
-    first = page[: page.index('id="section-1"')]
-    for framework in ("chainer", "flax"):
-        assert f"{framework} with momentum on cpu takes the least time of 4 variants: " in first
-    assert "adam and momentum differ in optimizer.rule and optimizer.learning_rate." in first
-    text = (campaign / "tables" / "summary.txt").read_text()
-    assert text.startswith("optimizers: mnist-mlp-flux on digits, 4 variants (medians over the runs of a row)")

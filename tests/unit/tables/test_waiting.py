@@ -1,7 +1,7 @@
 """Runs that waited for data are named, and trainers that did get no verdict: their times are the loader's."""
 
 import pytest
-from records_for_tests import certificates_of, disturbed, diverged, out_of_memory, record, resealed, streamed
+from records_for_tests import certificates_of, disturbed, record, streamed
 
 from trainmark.tables.comparisons import comparisons_table
 from trainmark.tables.tables import rows_of, summary_table
@@ -43,31 +43,11 @@ def test_runs_that_waited_are_named_by_trainer_with_their_share(runs_of):
     assert list(summary_table(runs)["waited"]) == [2, 1, 0]
 
 
-def test_runs_that_did_not_wait_are_not_named(runs_of):
-    assert waiting_sentences(runs_of(record("a"), diverged("b"), out_of_memory("c"), streamed(record("d")))) == []
-
-
 def test_of_a_run_without_a_steady_epoch_all_epochs_count(runs_of):
     runs = runs_of(streamed(record("a", epochs=1), waiting=0.25))
     assert runs["waiting_share"].isna().all()
     assert list(runs["waited"]) == ["25 % of its epochs"]
     assert "a on cpu for 25 % of the time (run 1). " in waiting_sentences(runs)[0]
-
-
-def test_waiting_in_the_warm_up_is_not_steady(runs_of):
-    """The first epoch reads the files from the disk, the others from the memory of the operating system."""
-    cold = streamed(record("a", epochs=2))
-    cold["curves"][0]["waiting_seconds"] = 0.2
-    runs = runs_of(resealed(cold))
-    (row,) = rows_of(runs)
-    assert (row["waiting_share"], row["training_waiting_share"], row["waited"]) == (0, 0.4, "")
-
-
-def test_the_share_is_a_metric_of_the_summary(runs_of):
-    summary = summary_table(runs_of(streamed(record("a", 1), waiting=0.5), streamed(record("a", 2), waiting=0.25)))
-    (row,) = rows_of(summary)
-    assert (row["waiting_share_median"], row["waiting_share_min"]) == (0.375, 0.25)
-    assert row["test_top5_accuracy_median"] == 0.9
 
 
 # --- verdicts -----------------------------------------------------------------------------------------------------
@@ -92,11 +72,6 @@ def test_the_median_run_decides_and_no_pair_is_left_out_for_its_own_time(verdict
     assert (few["verdict"], few["pairs"], few["left_out"]) == ("slower", 7, 0)
     many = verdicts(a=[0.5] * 4 + [0.0] * 3, b=0.0)["steady_epoch_seconds"]
     assert many["verdict"] == "withheld: waited for data (50 % and 0 % of the time)"
-
-
-def test_runs_of_one_epoch_are_judged_by_it(verdicts):
-    row = verdicts(epochs=1, a=0.3, b=0.3)["training_seconds"]
-    assert row["verdict"] == "withheld: waited for data (30 % and 30 % of the time)"
 
 
 def test_other_reasons_come_first(verdicts):

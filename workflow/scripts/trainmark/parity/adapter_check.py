@@ -6,7 +6,7 @@ Order: three epochs of a softmax regression, each with a learning rate of its ow
 into one evaluation batch. Dropout: all masks that the framework draws itself, derived from the weights.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -194,33 +194,24 @@ def _wrong_factors(factors: np.ndarray, rate: float, workers: int) -> str | None
     share = float(dropped.mean())
     scales = factors[~dropped] * (1 - rate)
     if np.abs(scales - 1).max() > SCALE_TOLERANCE:
-        furthest = float(scales[np.argmax(np.abs(scales - 1))])
-        expected_scale = 1 / (1 - rate)
-        return f"scales the values that dropout keeps by {furthest / (1 - rate):.4f} instead of {expected_scale:.4f}"
-    for what, (first, second) in _independent_draws(dropped, workers).items():
+        scale = float(scales[np.argmax(np.abs(scales - 1))]) / (1 - rate)
+        return f"scales the values that dropout keeps by {scale:.4f} instead of {1 / (1 - rate):.4f}"
+    neighbours = {
+        "the samples of a batch": (2, 1),
+        "the parts of a batch": (2, share_of(dropped.shape[2], 1, max(workers, 2)).start),  # those of two workers
+        "the steps of an epoch": (1, 1),
+        "the epochs of a run": (0, 1),
+        "neighbouring units": (3, 1),
+    }
+    for what, (axis, distance) in neighbours.items():  # draws at this distance on this axis must be independent
+        draws = np.moveaxis(dropped, axis, 0)
+        first, second = draws[:-distance], draws[distance:]
         equal, by_chance = float((first == second).mean()), share**2 + (1 - share) ** 2
         if abs(equal - by_chance) > MAX_DEVIATIONS * np.sqrt(by_chance * (1 - by_chance) / first.size):
             return (
                 f"does not draw dropout masks independently for {what}: {100 * equal:.1f} % of neighbouring draws are "
                 f"equal, {100 * by_chance:.1f} % are expected"
             )
-    deviation = np.sqrt(rate * (1 - rate) / dropped.size)
-    if abs(share - rate) > MAX_DEVIATIONS * deviation:
+    if abs(share - rate) > MAX_DEVIATIONS * np.sqrt(rate * (1 - rate) / dropped.size):
         return f"drops {100 * share:.2f} % of a layer's inputs instead of {100 * rate:g} %"
     return None
-
-
-def _independent_draws(dropped: np.ndarray, workers: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Return pairs of draws that must be independent of each other, by where they are neighbours."""
-    part_size = share_of(dropped.shape[2], 1, max(workers, 2)).start
-    selections: Mapping[str, tuple[int, Callable[[slice], np.ndarray]]] = {
-        "the samples of a batch": (1, lambda part: dropped[:, :, part]),
-        "the parts of a batch": (part_size, lambda part: dropped[:, :, part]),  # those of two workers
-        "the steps of an epoch": (1, lambda part: dropped[:, part]),
-        "the epochs of a run": (1, lambda part: dropped[part]),
-        "neighbouring units": (1, lambda part: dropped[..., part]),
-    }
-    return {
-        name: (select(slice(None, -distance)), select(slice(distance, None)))
-        for name, (distance, select) in selections.items()
-    }

@@ -8,16 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 from trainmark.errors import CertificateError
 from trainmark.files.json_schema import JsonFiles
 from trainmark.networks.graph import Architecture
-from trainmark.parity.compare import NOT_CERTIFIED, PARITY_CLASSES, Pair, compare
-from trainmark.parity.contradictions import contradictions
+from trainmark.parity.compare import DECIDING_STAGES, NOT_CERTIFIED, PARITY_CLASSES, REFUSED, class_of, compare
 from trainmark.parity.epoch_check import AT_SLOW_RATE, SLOW_LOSSES
 from trainmark.parity.trace import Trace
 from trainmark.plan.run import CERTIFICATE_FILE
 from trainmark.records.record import decode_loss, encode_loss
+from trainmark.trainer import Trainer
 
 SCHEMA_VERSION = 7
 
@@ -35,10 +36,6 @@ STAGE_TITLES = {
     "steps": "with the recipe's optimizer",
     "masks": "with dropout",
 }
-
-
-CODE = "code"
-"""Key of a trace's settings that may differ between trainers: the code that traced it."""
 
 
 def certificate(
@@ -67,36 +64,31 @@ def certificate(
             {
                 "trainer": str(trace.trainer),
                 "versions": dict(trace.versions),
-                "code": trace.settings[CODE],
+                "code": trace.settings["code"],
                 "failure": asdict(trace.failure) if trace.failure else None,
                 "checks": dict(trace.checks),
             }
             for trace in traces
         ],
-        "pairs": [_pair_as_json(compare(first, second, architecture)) for first, second in combinations(traces, 2)],
+        "pairs": [
+            _encoded(asdict(pair) | {"drift": pair.drift})
+            for pair in (compare(first, second, architecture) for first, second in combinations(traces, 2))
+        ],
     }
 
 
 def _common_settings(trace: Trace) -> dict:
-    """Return the settings that must be the same in all traces of a group."""
-    return {key: value for key, value in trace.settings.items() if key != CODE}
+    """Return the settings that must be the same in all traces of a group: all but the code that traced."""
+    return {key: value for key, value in trace.settings.items() if key != "code"}
 
 
-def _pair_as_json(pair: Pair) -> dict:
-    return {
-        **{key: getattr(pair, key) for key in ("first", "second", "parity", "sentence")},
-        "stages": {name: _encoded(stage) for name, stage in pair.stages.items()},
-        "float32": None if pair.float32 is None else _encoded(pair.float32),
-        "epochs": None if pair.epochs is None else [_encoded(asdict(one)) for one in pair.epochs],
-        "drift": None if pair.drift is None else _encoded(pair.drift),
-        "reasons": list(pair.reasons),
-        "location": None if pair.location is None else _encoded(asdict(pair.location)),
-        "causes": [_encoded(asdict(location)) for location in pair.causes],
-    }
-
-
-def _encoded(values: Mapping) -> dict:
-    return {key: encode_loss(value) if isinstance(value, float) else value for key, value in values.items()}
+def _encoded(value: Any) -> Any:
+    """Return a value as JSON, with each float as in a record."""
+    if isinstance(value, dict):
+        return {key: _encoded(one) for key, one in value.items()}
+    if isinstance(value, tuple):
+        return [_encoded(one) for one in value]
+    return encode_loss(value) if isinstance(value, float) else value
 
 
 # --- files --------------------------------------------------------------------------------------------------------
@@ -128,6 +120,55 @@ def read_certificates(folder: Path, groups: Iterable[tuple[str, str, str]]) -> d
     }
 
 
+# --- contradictions -----------------------------------------------------------------------------------------------
+
+
+def contradictions(certificate: Mapping) -> Iterator[str]:
+    """Yield a phrase for each contradiction in a certificate that fits its schema."""
+    failed = {
+        Trainer.parse(one["trainer"]).name: one["failure"] or any(one["checks"].values())
+        for one in certificate["trainers"]
+    }
+    pairs = [(pair["first"], pair["second"]) for pair in certificate["pairs"]]
+    if pairs != list(combinations(failed, 2)):
+        yield f"its pairs are not all pairs of its trainers, {', '.join(failed)}"
+        return
+    for pair in certificate["pairs"]:
+        name = f"{pair['first']} and {pair['second']}"
+        if (failed[pair["first"]] or failed[pair["second"]]) and pair["parity"] not in REFUSED:
+            yield f"{name} are {pair['parity']}, although one of them failed"
+        yield from (f"{name} are {wrong}" for wrong in _wrong_classes(pair))
+
+
+def _wrong_classes(pair: Mapping) -> Iterator[str]:
+    stage_classes = {name: stage["parity"] for name, stage in pair["stages"].items()}
+    if not stage_classes:
+        if pair["parity"] not in REFUSED:
+            yield f"{pair['parity']}, but no stage is stored"
+        return
+    worst = "different" if pair["reasons"] else max(stage_classes.values(), key=list(PARITY_CLASSES).index)
+    if pair["parity"] != worst or not {*DECIDING_STAGES[:2]} <= stage_classes.keys():
+        yield f"{pair['parity']}, but their stages are {stage_classes}"
+    too_far = [one["what"] for one in pair["epochs"] or [] if float(one["difference"]) > float(one["allowed"])]
+    if too_far and not pair["reasons"]:
+        yield f"{pair['parity']}, but differ too much in {too_far[0]}"
+    for name, stage in pair["stages"].items():
+        if stage["parity"] not in _possible_classes(stage):
+            yield f"{stage['parity']} in the stage {name}, but its differences mean {_possible_classes(stage)[0]}"
+
+
+def _possible_classes(stage: Mapping) -> list[str]:
+    """Return the classes that a stage with these differences can have, the likeliest first.
+
+    Any stage can be `different`: a small difference is, too, if no known float32 explains it.
+    """
+    between = [decode_loss(stage[name]) or 0.0 for name in ("losses", "gradients", "weights", "evaluation")]
+    updates = decode_loss(stage["updates"]) or 0.0
+    if updates >= PARITY_CLASSES["rounding"]:
+        return ["different"]
+    return [class_of(max(*between, updates)), "different", *([] if any(between) else ["bitwise"])]
+
+
 # --- for people ---------------------------------------------------------------------------------------------------
 
 
@@ -145,14 +186,12 @@ def certificate_lines(certificate: Mapping) -> Iterator[str]:
 
 def _format_drift(pair: Mapping) -> str:
     """Return the end of a sentence: how much the losses of whole epochs differ."""
-    drift = pair["drift"]
-    if drift is None:
+    if pair["drift"] is None:
         return ""
-    if decode_loss(drift["losses"]) == float("inf"):
+    if pair["drift"]["losses"] == "Infinity":
         return "; over whole epochs in float32 the losses are not finite"
-    slow = any(one["what"] == SLOW_LOSSES for one in pair["epochs"] or [])
-    rate = f" {AT_SLOW_RATE}" if slow else ""
-    return f"; over whole epochs in float32 the losses differ by {format_difference(drift['losses'])}{rate}"
+    rate = f" {AT_SLOW_RATE}" if any(one["what"] == SLOW_LOSSES for one in pair["epochs"] or []) else ""
+    return f"; over whole epochs in float32 the losses differ by {format_difference(pair['drift']['losses'])}{rate}"
 
 
 def format_difference(value: float | str) -> str:

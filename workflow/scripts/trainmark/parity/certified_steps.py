@@ -41,8 +41,6 @@ LAST_BIT_SEED = 3
 FLOAT32_CHANGE = 2.0**-20
 """Relative change of each initial weight in the stage `float32 copy`: its last eight bits."""
 
-Splits = Mapping[str, tuple[np.ndarray, np.ndarray]]
-
 
 @dataclass(frozen=True)
 class CertifiedTraining:
@@ -61,7 +59,7 @@ class CertifiedTraining:
     architecture: Architecture
     weights: Weights
     optimizer: Optimizer
-    splits: Splits
+    splits: Mapping[str, tuple[np.ndarray, np.ndarray]]
     batches: np.ndarray
     seed: tuple[int, ...]
     epochs: CertifiedEpochs | None = None
@@ -172,30 +170,25 @@ def _prepared_stages(
             continue
         optimizer = stage.optimizer(training)
         if built != (stage.dtype, optimizer):
-            _build(adapter, training, device, stage.dtype, optimizer)
-            built, state = (stage.dtype, optimizer), adapter.state()
+            built = stage.dtype, optimizer
+            adapter.build(
+                architecture=training.architecture,
+                weights=training.weights,
+                optimizer=optimizer,
+                device=device,
+                dtype=stage.dtype,
+                observed_batch=training.batches.shape[1],
+            )
+            adapter.check_device(device)
+            adapter.check_precision("weights", adapter.weights())
+            for split, (inputs, labels) in training.splits.items():
+                cast_inputs = inputs.astype(stage.dtype) if np.issubdtype(inputs.dtype, np.floating) else inputs
+                adapter.load(split=split, inputs=cast_inputs, labels=labels)
+            state = adapter.state()
         adapter.set_state(state)
         if stage.perturb_weights:
             adapter.set_weights(perturbed_weights(training.weights, stage.dtype))
         yield name, stage, adapter.state()
-
-
-def _build(
-    adapter: ObservedAdapter, training: CertifiedTraining, device: str, dtype: str, optimizer: Optimizer
-) -> None:
-    adapter.build(
-        architecture=training.architecture,
-        weights=training.weights,
-        optimizer=optimizer,
-        device=device,
-        dtype=dtype,
-        observed_batch=training.batches.shape[1],
-    )
-    adapter.check_device(device)
-    adapter.check_precision("weights", adapter.weights())
-    for split, (inputs, labels) in training.splits.items():
-        cast_inputs = inputs.astype(dtype) if np.issubdtype(inputs.dtype, np.floating) else inputs
-        adapter.load(split=split, inputs=cast_inputs, labels=labels)
 
 
 def _trace_stage(adapter: ObservedAdapter, training: CertifiedTraining, stage: Stage, state: State) -> StageTrace:
@@ -249,8 +242,7 @@ def _evaluate(adapter: ObservedAdapter, training: CertifiedTraining, stage: Stag
     """Return (outputs of every node, output of the last one) for the test samples."""
     outputs = adapter.activations("test", np.arange(len(training.splits["test"][1])), training=False)
     output = training.architecture.output
-    # `predict`, from which runs compute their accuracy, is tested in the simplest stages only: it is compiled
-    # separately.
+    # `predict`, from which runs compute their accuracy, is compiled separately, and tested in the simplest stages.
     logits = adapter.predict("test") if stage.plain else outputs[output]
     adapter.check_precision("prediction", {output: logits})
     return _sketch_checked(adapter, "output", outputs), logits

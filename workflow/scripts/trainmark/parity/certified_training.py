@@ -41,12 +41,12 @@ REPEAT = 1
 class Inputs:
     """Where the inputs of a certified training come from.
 
-    mean_file, cpus, packed_folder: see `loading.splits.open_splits`.
+    cpus, packed_folder: see `loading.splits.open_splits`.
     """
 
     resolved: ResolvedTraining
     dataset_folder: Path
-    mean_file: Path | None
+    mean: np.ndarray | None
     cpus: int
     packed_folder: Path | None
 
@@ -54,7 +54,7 @@ class Inputs:
         """Open the streams of both splits."""
         transform, loader = self.resolved.transform, self.resolved.settings["loader"]
         assert transform is not None  # token ids are not streamed
-        return open_streams(self.dataset_folder, self._mean(), transform, dtype, loader, self.cpus, self.packed_folder)
+        return open_streams(self.dataset_folder, self.mean, transform, dtype, loader, self.cpus, self.packed_folder)
 
     def arrays(self, split: str, chosen: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray]:
         """Return (network inputs, labels) of some samples; those for training are transformed as in the first epoch."""
@@ -66,11 +66,8 @@ class Inputs:
             stream.close()
             return batch
         stored, labels = prepared.read_split(self.dataset_folder, split)
-        inputs = input_transform.network_inputs(stored[chosen], self._mean(), self.resolved.transform, dtype)
+        inputs = input_transform.network_inputs(stored[chosen], self.mean, self.resolved.transform, dtype)
         return inputs, np.asarray(labels[chosen])
-
-    def _mean(self) -> np.ndarray | None:
-        return np.load(self.mean_file, allow_pickle=False) if self.mean_file else None
 
 
 class Chosen(Stream):
@@ -125,7 +122,7 @@ def certified_training(
 ) -> CertifiedTraining:
     """Return the certified training of a recipe on a prepared dataset.
 
-    mean_file, cpus, packed_folder: see `Inputs`.
+    mean_file, cpus, packed_folder: see `loading.splits.open_splits`.
     workers: the largest number of workers of the trainers that repeat it.
 
     Images are cropped to the recipe's `certified_side`. If runs take them from streams, the steps train on images
@@ -134,7 +131,8 @@ def certified_training(
     manifest = prepared.read_manifest(dataset_folder)
     resolved = ResolvedTraining(recipe, settings, manifest)
     seeds, tests = resolved.seed(REPEAT), manifest["samples"]["test"]
-    inputs = Inputs(resolved, dataset_folder, mean_file, cpus, packed_folder)
+    mean = np.load(mean_file, allow_pickle=False) if mean_file else None
+    inputs = Inputs(resolved, dataset_folder, mean, cpus, packed_folder)
     steps = certified_step_count(resolved.architecture)
     feed = partial(resolved.feed, REPEAT)
     batches = certified_batches(feed, steps, max(CERTIFIED_SAMPLES, workers))
@@ -143,7 +141,11 @@ def certified_training(
     splits = {}
     for split, chosen in (("train", train_indices), ("test", test_indices)):
         images, labels = inputs.arrays(split, chosen, "float64")
-        splits[split] = _crop_centre(images, recipe.certified_side), labels
+        side = recipe.certified_side
+        if side is not None and min(images.shape[2:]) > side:  # smaller images stay as they are
+            top, left, height, width = input_transform.centre_window(images.shape[2:], (side, side))
+            images = images[:, :, top : top + height, left : left + width]
+        splits[split] = images, labels
     architecture = recipe.network(splits["train"][0].shape[1:], manifest["classes"], settings)
     limit = max_samples(resolved.architecture, resolved.batch_size)
     feeds = certified_feeds(feed, limit)
@@ -201,11 +203,3 @@ def _certified_epochs(feeds: tuple[EpochFeed, ...], test_indices: np.ndarray, in
         feeds=all_feeds[: len(feeds)],
         tail=all_feeds[-1] if tail else None,
     )
-
-
-def _crop_centre(inputs: np.ndarray, side: int | None) -> np.ndarray:
-    """Crop images to the centred window of `side` pixels; images smaller than that stay as they are."""
-    if side is None or min(inputs.shape[2:]) < side:
-        return inputs
-    top, left, height, width = input_transform.centre_window(inputs.shape[2:], (side, side))
-    return inputs[:, :, top : top + height, left : left + width]

@@ -30,11 +30,20 @@ from trainmark.parity.trace import SINGLE_SKETCHES, STEP_SKETCHES, Failure, Stag
 PARITY_CLASSES = {"bitwise": 0.0, "rounding": 1e-9, "single": 1e-5, "different": float("inf")}
 """The classes from best to worst, each with the bound that differences stay below; float32 rounds by up to 6e-8."""
 
+
+def class_of(difference: float) -> str:
+    """Return the class of a difference; `bitwise` shows in the bits alone."""
+    return next(name for name, bound in PARITY_CLASSES.items() if difference < bound or name == "different")
+
+
 NOT_CERTIFIED = "not certified"
 """Stands for the class if a trainer ran out of memory or does not show its gradients, or if both diverged."""
 
 REFUSED = ("different", NOT_CERTIFIED)
 """Pairs of these classes are not ranked. A pair can also be refused for reasons other than its stages' differences."""
+
+NOTHING_SHOWN = ("out_of_memory", "unobserved")
+"""The kinds of failures that show nothing about the training."""
 
 DECIDING_STAGES = ("network", "steps", "masks")
 """The stages that decide the class, in the order in which a divergence is looked for."""
@@ -79,20 +88,10 @@ keras-torch was observed to double them.
 
 @dataclass(frozen=True)
 class Pair:
-    """The comparison of two trainers.
+    """The comparison of two trainers, with the fields of a pair in certificate.schema.json.
 
-    first, second: names of the trainers.
-    parity: the class: a key of PARITY_CLASSES, the worst of all stages, or NOT_CERTIFIED.
-    stages: for each stage its class, number of comparable steps and largest differences. "evaluation" is None if not
-        all steps are comparable.
-    location: the first cause not explained by an operation known to run in float32. None if the class is `bitwise` or
-        `rounding`.
-    causes: every point in the computation at which the two trainers diverge more than earlier differences can explain,
-        in order. Empty if the class is `bitwise` or `rounding`.
-    float32: the largest differences of the network in float32, each the median over the batches; None if a trainer
-        failed before.
-    epochs: the differences in whole epochs and their limits; None if a trainer failed before.
-    reasons: phrases that say why the pair is `different`, other than the differences of its stages.
+    location, causes: of the classes `single` and `different`; None and empty for others.
+    float32, epochs: None if a trainer failed before.
     """
 
     first: str
@@ -129,16 +128,15 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
     names = first.trainer.name, second.trainer.name
     failures = [(trace.trainer.name, trace.failure) for trace in (first, second) if trace.failure]
     if failures:
-        return _failed_pair(names, *_worst_failure(failures), architecture)
+        # Another shape or 16-bit numbers decide the class rather than what shows nothing.
+        return _failed_pair(names, *min(failures, key=lambda named: named[1].kind in NOTHING_SHOWN), architecture)
     float32_ops = {*first.float32_ops, *second.float32_ops}
     common = [stage for stage in first.stages if stage in second.stages]
     layers = _Layers(architecture)
     all_steps = max(len(first.stages[stage].losses) for stage in common)
-    # Use the larger number of the two: a trainer that computes in float32 diverges from its copy at once, which says
-    # nothing about the training.
-    comparable_steps = max(
-        filter(None, (layers.comparable_steps(trace) for trace in (first, second))), default=all_steps
-    )
+    # The larger number of the two: a trainer that computes in float32 diverges from its copy at once.
+    of_both = filter(None, (layers.comparable_steps(trace) for trace in (first, second)))
+    comparable_steps = max(of_both, default=all_steps)
     sides = {
         stage: (first.stages[stage].until(steps), second.stages[stage].until(steps))
         for stage in DECIDING_STAGES
@@ -149,11 +147,11 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
         sentence = f"not certified: both trainers have losses that are not finite, in the stage {diverged[0]}"
         return Pair(*names, NOT_CERTIFIED, {}, None, (), sentence)
     stages = {stage: _stage_result(layers.differences(*pair), *pair) for stage, pair in sides.items()}
-    parity = max((stages[stage]["parity"] for stage in stages), key=list(PARITY_CLASSES).index)
+    parity = max((stage["parity"] for stage in stages.values()), key=list(PARITY_CLASSES).index)
     location: Location | None = None
     causes: tuple[Location, ...] = ()
     if parity in ("single", "different"):
-        diverging_stage = next(stage for stage in stages if stages[stage]["parity"] == parity)
+        diverging_stage = next(name for name, stage in stages.items() if stage["parity"] == parity)
         locations = list(layers.locations(diverging_stage, *sides[diverging_stage]))
         location, causes = find_divergence(locations, float32_ops)
         if parity == "single":
@@ -177,9 +175,8 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
     reasons += [*_own_errors(first), *_own_errors(second)]
     if reasons:
         beginning = sentence if parity == "different" else "different"
-        sentence = f"{beginning}: {'; '.join(reasons)}"
-        parity = "different"
-    return Pair(*names, parity, stages, location, tuple(causes), sentence, float32, epochs, tuple(reasons))
+        sentence, parity = f"{beginning}: {'; '.join(reasons)}", "different"
+    return Pair(*names, parity, stages, location, causes, sentence, float32, epochs, tuple(reasons))
 
 
 def _own_errors(trace: Trace) -> Iterator[str]:
@@ -236,22 +233,15 @@ def _is_explained(location: Location, float32_ops: Set[str]) -> bool:
 def _stage_result(differences: dict[str, Any], first: StageTrace, second: StageTrace) -> dict:
     """Return class, number of comparable steps and differences of a stage."""
     between = [value for name, value in differences.items() if name != "updates"]
+    sketches = [(getattr(first, key), getattr(second, key)) for key in SINGLE_SKETCHES]
+    for key in STEP_SKETCHES:
+        sketches += zip(getattr(first, key), getattr(second, key), strict=True)
+    parity = class_of(_largest([differences]))
     if differences["updates"] >= PARITY_CLASSES["rounding"]:  # one trainer or both do not follow the recipe's rule
         parity = "different"
-    elif not any(between) and _equal_sketches(first, second):
+    elif not any(between) and all(a == b if a is None else a.equal(b) for a, b in sketches):
         parity = "bitwise"
-    else:
-        largest = _largest([differences])
-        parity = next(name for name, bound in PARITY_CLASSES.items() if largest < bound or name == "different")
     return {"parity": parity, "steps": len(first.losses), **differences}
-
-
-def _equal_sketches(first: StageTrace, second: StageTrace) -> bool:
-    """Return whether all sketches of the two stages are equal to the last bit."""
-    pairs = [(getattr(first, key), getattr(second, key)) for key in SINGLE_SKETCHES]
-    for key in STEP_SKETCHES:
-        pairs += zip(getattr(first, key), getattr(second, key), strict=True)
-    return all(a == b if a is None else a.equal(b) for a, b in pairs)
 
 
 def _largest(differences: Iterable[dict]) -> float:
@@ -290,15 +280,11 @@ class _Layers:
         return len(steps.losses)
 
     def differences(self, first: StageTrace, second: StageTrace) -> dict[str, float | None]:
-        """Return the differences of `between`, and of "updates": from the rule, in any step of either trainer."""
-        updates = max(float(max(stage.update_errors)) for stage in (first, second))
-        return {**self.between(first, second), "updates": updates}
-
-    def between(self, first: StageTrace, second: StageTrace) -> dict[str, float | None]:
         """Return the largest differences in losses, norms of gradients, weights and logits of the evaluation.
 
         Weights are compared after each step by their sketches, and after the last one in full. In a stage that was cut
-        only sketches are compared, and "evaluation" is None.
+        only sketches are compared, and "evaluation" is None. "updates" differ from the rule, in any step of either
+        trainer.
         """
         norms = [
             scalar_difference(a.norm(names), b.norm(names))
@@ -316,7 +302,8 @@ class _Layers:
         if first.final is not None and second.final is not None:
             weights += [array_difference(first.final, second.final, names) for names in layers]
             logits = array_difference({"": first.logits}, {"": second.logits}, [""])
-        return {"losses": max(losses), "gradients": max(norms), "weights": max(weights), "evaluation": logits}
+        largest = {"losses": max(losses), "gradients": max(norms), "weights": max(weights), "evaluation": logits}
+        return largest | {"updates": max(float(max(stage.update_errors)) for stage in (first, second))}
 
     def float32(self, first: Trace, second: Trace) -> tuple[dict[str, float], str | None]:
         """Return (largest differences in float32 by `Location.what`, a phrase if rounding does not explain them)."""
@@ -370,15 +357,14 @@ class _Layers:
             yield self._location(stage, step, worse.update_layers[step - 1], RULE, float(worse.update_errors[step - 1]))
         for step, losses in enumerate(zip(first.epoch_losses, second.epoch_losses, strict=True), start=1):
             yield self._location(stage, step, None, "epoch", scalar_difference(*losses))
-        for layer, names in self._arrays.items() if first.epoch_weights else ():
-            assert first.epoch_weights and second.epoch_weights  # both are cut at the same step
-            difference = first.epoch_weights.difference(second.epoch_weights, names)
-            yield self._location(stage, len(first.epoch_losses), layer, "epoch", difference)
-        for layer in self._evaluated if first.evaluation else ():
-            assert first.evaluation and second.evaluation
-            difference = first.evaluation.difference(second.evaluation, [layer])
-            yield self._location(stage, len(first.losses), layer, "evaluation", difference)
-        if first.logits is not None:
+        if first.epoch_weights and second.epoch_weights:  # both are cut at the same step
+            for layer, names in self._arrays.items():
+                difference = first.epoch_weights.difference(second.epoch_weights, names)
+                yield self._location(stage, len(first.epoch_losses), layer, "epoch", difference)
+        if first.evaluation and second.evaluation:
+            for layer in self._evaluated:
+                difference = first.evaluation.difference(second.evaluation, [layer])
+                yield self._location(stage, len(first.losses), layer, "evaluation", difference)
             difference = array_difference({"": first.logits}, {"": second.logits}, [""])
             yield self._location(stage, len(first.losses), self._output, "evaluation", difference)
 
@@ -397,22 +383,13 @@ class _Layers:
         return Location(stage, step, layer, layer and self._ops.get(layer), what, difference)
 
 
-# --- failures -----------------------------------------------------------------------------------------------------
-
-
-def _worst_failure(failures: list[tuple[str, Failure]]) -> tuple[str, Failure]:
-    """Return the failure that decides the class: another shape or 16-bit numbers rather than what shows nothing."""
-    return min(failures, key=lambda named: named[1].kind in ("out_of_memory", "unobserved"))
-
-
 def _failed_pair(names: tuple[str, str], trainer: str, failure: Failure, architecture: Architecture) -> Pair:
-    if failure.kind == "out_of_memory":
-        sentence = f"not certified: {trainer} ran out of memory ({failure.message})"
-        return Pair(*names, NOT_CERTIFIED, {}, None, (), sentence)
-    if failure.kind == "unobserved":
-        return Pair(*names, NOT_CERTIFIED, {}, None, (), f"not certified: {failure.message}")
-    if failure.kind == "precision":
-        return Pair(*names, "different", {}, None, (), f"different: {failure.message}")
-    op = next((node.op for node in architecture.nodes if node.name == failure.node), None)
-    location = Location(failure.stage, 1, failure.node, op, "forward", float("inf"))
-    return Pair(*names, "different", {}, location, (location,), f"different: {failure.message}")
+    if failure.kind in NOTHING_SHOWN:
+        is_memory = failure.kind == "out_of_memory"
+        what = f"{trainer} ran out of memory ({failure.message})" if is_memory else failure.message
+        return Pair(*names, NOT_CERTIFIED, {}, None, (), f"{NOT_CERTIFIED}: {what}")
+    location = None
+    if failure.kind == "shape":
+        op = next((node.op for node in architecture.nodes if node.name == failure.node), None)
+        location = Location(failure.stage, 1, failure.node, op, "forward", float("inf"))
+    return Pair(*names, "different", {}, location, (location,) if location else (), f"different: {failure.message}")

@@ -7,9 +7,8 @@ would be hidden; at a small fraction of the learning rate it amplifies nothing. 
 at such a rate, and at the recipe's rate only batches spread over them.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -79,21 +78,6 @@ class TrainingResult:
     tail_weight_change: Sketches
     logits: Sketches
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return all fields as arrays by name, as `from_arrays` takes them."""
-        arrays: dict[str, np.ndarray] = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            arrays |= value.to_arrays(f"{field.name}/") if isinstance(value, Sketches) else {field.name: value}
-        return arrays
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        """Restore what `to_arrays` returned."""
-        sketched = ("weight_change", "tail_weight_change", "logits")
-        sketches: dict[str, Any] = {name: Sketches.from_arrays(arrays, f"{name}/") for name in sketched}
-        return cls(losses=arrays["losses"], tail_losses=arrays["tail_losses"], **sketches)
-
 
 @dataclass(frozen=True)
 class ResultWithCopy:
@@ -130,12 +114,7 @@ class EpochTrace:
 
 @dataclass(frozen=True)
 class EpochDifference:
-    """The difference between two trainers in one quantity.
-
-    what: the quantity, a key of ALWAYS_ALLOWED.
-    step: of losses the step, from 1; otherwise None.
-    layer: of updates the layer that differs most; otherwise None.
-    """
+    """The difference of two trainers in one quantity, a key of ALWAYS_ALLOWED. Losses have a step, updates a layer."""
 
     what: str
     difference: float
@@ -175,7 +154,10 @@ def compare_epochs(first: EpochTrace, second: EpochTrace, parameters: Sequence[s
 
 def _compare_losses(what: str, one: ResultWithCopy, other: ResultWithCopy, key: str) -> EpochDifference:
     losses, other_losses = getattr(one.compared, key), getattr(other.compared, key)
-    steps = _finite_steps(losses, other_losses)
+    steps = max(len(losses), len(other_losses))
+    if len(losses) == len(other_losses):  # compared are the steps before the first one in which neither loss is finite
+        both_diverged = ~np.isfinite(losses) & ~np.isfinite(other_losses)
+        steps = int(np.argmax(both_diverged)) if both_diverged.any() else steps
     differences = _loss_differences(losses, other_losses)[:steps]
     from_copy = np.minimum(*(_differences_from_copy(result, steps) for result in (one, other)))
     allowed = np.maximum(ALWAYS_ALLOWED[what], ALLOWED_RATIO * from_copy)
@@ -200,14 +182,6 @@ def _loss_differences(losses: np.ndarray, other_losses: np.ndarray) -> np.ndarra
     if len(losses) != len(other_losses):
         return np.full(max(len(losses), len(other_losses)), np.inf)
     return np.array([scalar_difference(a, b) for a, b in zip(losses, other_losses, strict=True)])
-
-
-def _finite_steps(losses: np.ndarray, other_losses: np.ndarray) -> int:
-    """Return the number of steps before the first one in which neither loss is finite."""
-    if len(losses) != len(other_losses):
-        return max(len(losses), len(other_losses))
-    both_diverged = ~np.isfinite(losses) & ~np.isfinite(other_losses)
-    return int(np.argmax(both_diverged)) if both_diverged.any() else len(losses)
 
 
 def _compare_sketches(

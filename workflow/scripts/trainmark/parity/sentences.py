@@ -35,25 +35,6 @@ EQUAL = {
 }
 """Meaning of the classes that may be ranked, best first."""
 
-_SENTENCES = {
-    "bitwise": EQUAL["bitwise"],
-    "rounding": EQUAL["rounding"] + " (largest difference {largest:.1e})",
-    "single": EQUAL["single"] + " (largest difference {largest:.1e}): {divergence}",
-    "different": "different (largest difference {largest:.1e}): {divergence}",
-}
-
-_CUT = "; comparable steps: {steps} (in later ones the training itself amplifies a last-bit change to more than 1e-10)"
-
-_EPOCH_CUT = "; the epoch of several batches is not compared"
-
-_DIVERGENCE = {
-    ("single", True): "computed in float32: {location}",
-    ("different", True): "they diverge in {location}",
-    ("single", False): "rounding grew gradually, first seen in {location}",
-    ("different", False): "they diverge gradually, first seen in {location}",
-}
-"""Where two trainers diverge, by their class and by whether there are causes."""
-
 
 def pair_sentence(
     parity: str,
@@ -67,20 +48,25 @@ def pair_sentence(
     """Return the sentence about a pair of trainers.
 
     largest: the largest difference of any stage.
-    location: where they diverge, if the class has that.
-    causes: all points at which they diverge.
     rules: name of the update rule of each stage.
     steps: number of comparable steps; None if all are.
     epoch_cut: whether the epoch of several batches is not compared for that reason.
     """
-    divergence = ""
+    sentence = EQUAL.get(parity, parity)
+    if parity != "bitwise":
+        sentence += f" (largest difference {largest:.1e})"
     if location:
-        other_causes = [cause for cause in causes if cause != location]
-        template = _DIVERGENCE[parity, bool(causes)]
-        divergence = template.format(location=format_location(location, rules[location.stage]))
-        divergence += "".join(f"; also in {format_location(cause, rules[cause.stage])}" for cause in other_causes)
-    sentence = _SENTENCES[parity].format(largest=largest, divergence=divergence)
-    return sentence + (_CUT.format(steps=steps) if steps else "") + (_EPOCH_CUT if epoch_cut else "")
+        if causes:
+            sentence += ": computed in float32: " if parity == "single" else ": they diverge in "
+        else:
+            grew = "rounding grew gradually" if parity == "single" else "they diverge gradually"
+            sentence += f": {grew}, first seen in "
+        shown = [location, *(cause for cause in causes if cause != location)]
+        sentence += "; also in ".join(format_location(one, rules[one.stage]) for one in shown)
+    if steps:
+        amplified = "the training itself amplifies a last-bit change to more than 1e-10"
+        sentence += f"; comparable steps: {steps} (in later ones {amplified})"
+    return sentence + ("; the epoch of several batches is not compared" if epoch_cut else "")
 
 
 _POINTS = {
@@ -91,6 +77,7 @@ _POINTS = {
     RULE: "the update of {layer}, which does not follow {rule}",
     "running statistics": "the running statistics of {layer}",
     "epoch": "the weights or statistics of {layer} after an epoch of several batches",
+    "epoch losses": "the losses of an epoch of several batches (other batches or another order)",
     "evaluation": "the evaluation of {layer}",
     "input": "the input (other samples or another order)",
     "loss": "the loss (or the batch that it belongs to)",
@@ -108,17 +95,14 @@ def format_epoch_difference(difference: EpochDifference) -> str:
     )
 
 
-_EPOCH_LOSSES = "the losses of an epoch of several batches (other batches or another order)"
-
-
 def format_location(location: Location, rule: str) -> str:
     """Return the location in words: "the forward pass of pool1 (MaxPool2D), step 1: 1.2e-01".
 
     rule: name of the update rule of its stage.
     """
-    is_epoch_loss = location.what == "epoch" and location.layer is None
-    template = _EPOCH_LOSSES if is_epoch_loss else _POINTS[location.what]
-    point = template.format(layer=f"{location.layer} ({location.op})", rule=rule)
+    point = _POINTS["epoch losses" if (location.what, location.layer) == ("epoch", None) else location.what].format(
+        layer=f"{location.layer} ({location.op})", rule=rule
+    )
     step = f", step {location.step}" if location.step else ""
     dropout = " with dropout" if location.stage == "masks" else ""
     difference = "" if location.difference == float("inf") else f": {location.difference:.1e}"

@@ -6,7 +6,6 @@ of the estimate is unbiased, with a relative standard deviation of sqrt(2 / BUCK
 Farach-Colton 2002; sums of signed values: Alon, Matias, Szegedy 1996). A difference in a single value is exact.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -75,17 +74,6 @@ class Sketches:
         values = [sketch(array) for array in arrays.values()]
         shapes = {name: tuple(array.shape) for name, array in arrays.items()}
         return cls(shapes, np.stack(values) if values else np.empty((0, 1 + BUCKETS)))
-
-    def to_arrays(self, prefix: str) -> dict[str, np.ndarray]:
-        """Return the sketches as arrays by name, each name with this prefix, to be stored in a file."""
-        shapes = json.dumps({name: list(shape) for name, shape in self.shapes.items()})
-        return {f"{prefix}values": self.values, f"{prefix}shapes": np.frombuffer(shapes.encode(), np.uint8)}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray], prefix: str) -> "Sketches":
-        """Restore what `to_arrays` returned."""
-        shapes = json.loads(arrays[f"{prefix}shapes"].tobytes())
-        return cls({name: tuple(shape) for name, shape in shapes.items()}, arrays[f"{prefix}values"])
 
     def norm(self, names: Iterable[str]) -> float:
         """Return the joint norm of these arrays. Missing arrays are ignored."""

@@ -3,8 +3,7 @@
 import json
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from itertools import product
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,11 @@ from trainmark.parity.epoch_check import EpochTrace, ResultWithCopy, TrainingRes
 from trainmark.parity.sketches import Sketches
 from trainmark.trainer import Trainer
 
-FORMAT = 9
+FORMAT = 10
 """Version of the file format; files of any other version are refused."""
 
 SINGLE_SKETCHES = ("initial_weights", "activations", "epoch_weights", "evaluation")
 STEP_SKETCHES = ("gradients", "weights")
-RESULTS = tuple(product(("full", "slow"), ("own", "copy", "whole")))
-ARRAYS = ("losses", "epoch_losses", "update_errors", "logits")
 
 
 @dataclass(frozen=True)
@@ -112,45 +109,31 @@ class Trace:
 
 # --- files --------------------------------------------------------------------------------------------------------
 
+STORED = {one.__name__: one for one in (StageTrace, Sketches, Failure, EpochTrace, ResultWithCopy, TrainingResult)}
+"""The classes of which a trace consists, by name."""
+
 
 def write_trace(trace: Trace, path: Path) -> None:
     """Write a trace to a file, atomically. The file contains no pickled objects."""
     arrays: dict[str, np.ndarray] = {}
-    stages = {name: _pack_stage(stage, name, arrays) for name, stage in trace.stages.items()}
-    header = {
-        "format": FORMAT,
-        "trainer": str(trace.trainer),
-        **{key: getattr(trace, key) for key in ("versions", "settings")},
-        "failure": asdict(trace.failure) if trace.failure else None,
-        "float32_ops": trace.float32_ops,
-        "checks": trace.checks,
-        "epochs": trace.epochs and {"steps": trace.epochs.steps, "wrong_counts": trace.epochs.wrong_counts},
-        "results": [key for key in RESULTS if _result_of(trace.epochs, *key)],
-        "stages": stages,
-    }
-    for rate, name in RESULTS:
-        if result := _result_of(trace.epochs, rate, name):
-            arrays |= {f"epochs/{rate}/{name}/{key}": array for key, array in result.to_arrays().items()}
+    header = {one.name: _packed(getattr(trace, one.name), arrays) for one in fields(trace)}
+    header |= {"format": FORMAT, "trainer": str(trace.trainer)}
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
     with written_whole(path) as temporary:
         write_arrays(temporary, arrays)
 
 
-def _result_of(epochs: EpochTrace | None, rate: str, name: str) -> TrainingResult | None:
-    return getattr(getattr(epochs, rate, None), name, None)
-
-
-def _pack_stage(stage: StageTrace, name: str, arrays: dict[str, np.ndarray]) -> dict:
-    """Return the part of a stage that goes to JSON; add its arrays to `arrays`, under the stage's name."""
-    assert stage.final is not None  # only a comparison cuts stages
-    arrays |= {f"{name}/{key}": getattr(stage, key) for key in ARRAYS if getattr(stage, key) is not None}
-    arrays |= {f"{name}/final/{key}": array for key, array in stage.final.items()}
-    sketches = {key: [getattr(stage, key)] for key in SINGLE_SKETCHES if getattr(stage, key) is not None}
-    sketches |= {key: list(getattr(stage, key)) for key in STEP_SKETCHES}
-    for key, by_step in sketches.items():
-        arrays |= {f"{name}/{key}/{i}": sketch.values for i, sketch in enumerate(by_step)}
-    shapes = {key: [list(sketch.shapes.items()) for sketch in by_step] for key, by_step in sketches.items()}
-    return {"rule": stage.rule, "update_layers": stage.update_layers, "shapes": shapes}
+def _packed(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Return a value as JSON. Its arrays go to `arrays`, and their names stand in their places."""
+    if isinstance(value, np.ndarray):
+        name = str(len(arrays))
+        arrays[name] = value
+        return {"array": name}
+    if is_dataclass(value):
+        return {type(value).__name__: {one.name: _packed(getattr(value, one.name), arrays) for one in fields(value)}}
+    if isinstance(value, Mapping):
+        return {"mapping": {key: _packed(one, arrays) for key, one in value.items()}}
+    return {"tuple": [_packed(one, arrays) for one in value]} if isinstance(value, tuple) else value
 
 
 def read_trace(path: Path) -> Trace:
@@ -163,67 +146,40 @@ def read_trace(path: Path) -> Trace:
     try:
         arrays = np.load(path, allow_pickle=False)
         header = json.loads(arrays["header"].tobytes())
-        if header["format"] != FORMAT:
+        if header.pop("format") != FORMAT:
             raise KeyError("format")
-        stages = {name: _unpack_stage(packed, name, arrays) for name, packed in header["stages"].items()}
-        failure = Failure(**header["failure"]) if header["failure"] else None
-        epochs = _unpack_epochs(header, arrays) if header["epochs"] else None
+        trainer = Trainer.parse(header.pop("trainer"))
+        return Trace(trainer, **{key: _unpacked(value, arrays) for key, value in header.items()})
     except (OSError, EOFError, ValueError, LookupError, TypeError, zipfile.BadZipFile) as error:
         # numpy's own message is not repeated: it advises to unpickle files that are not arrays.
         raise CertificateError(
             f"{path} is damaged or not a trace of this version of trainmark; delete it and run snakemake again"
         ) from error
-    return Trace(
-        Trainer.parse(header["trainer"]),
-        **{key: header[key] for key in ("versions", "settings", "checks")},
-        stages=stages,
-        epochs=epochs,
-        failure=failure,
-        float32_ops=tuple(header["float32_ops"]),
-    )
 
 
-def _unpack_epochs(header: Mapping, arrays: Mapping[str, np.ndarray]) -> EpochTrace:
-    by_rate: dict[str, dict[str, TrainingResult]] = {}
-    for rate, name in header["results"]:
-        values = _ArraysWithPrefix(arrays, f"epochs/{rate}/{name}/")
-        by_rate.setdefault(rate, {})[name] = TrainingResult.from_arrays(values)
-    results = {rate: ResultWithCopy(**named) for rate, named in by_rate.items()}
-    steps, wrong_counts = tuple(header["epochs"]["steps"]), header["epochs"]["wrong_counts"]
-    return EpochTrace(results["full"], results.get("slow"), steps, wrong_counts)
+def _unpacked(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """Restore what `_packed` returned; a mapping of arrays reads each when it is accessed."""
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "array":
+        return arrays[content]
+    if kind == "tuple":
+        return tuple(_unpacked(one, arrays) for one in content)
+    if kind == "mapping" and content and all(isinstance(one, dict) and "array" in one for one in content.values()):
+        return _StoredArrays(arrays, {key: one["array"] for key, one in content.items()})
+    unpacked = {key: _unpacked(one, arrays) for key, one in content.items()}
+    return unpacked if kind == "mapping" else STORED[kind](**unpacked)
 
 
-def _unpack_stage(packed: dict, name: str, arrays: Mapping[str, np.ndarray]) -> StageTrace:
-    sketches = {
-        key: tuple(
-            Sketches({array: tuple(shape) for array, shape in shapes}, arrays[f"{name}/{key}/{i}"])
-            for i, shapes in enumerate(by_step)
-        )
-        for key, by_step in packed["shapes"].items()
-    }
-    fields: dict[str, Any] = {
-        **{key: arrays.get(f"{name}/{key}") for key in ARRAYS},
-        **{key: sketches[key][0] if key in sketches else None for key in SINGLE_SKETCHES},
-        **{key: sketches[key] for key in STEP_SKETCHES},
-    }
-    return StageTrace(
-        rule=packed["rule"],
-        update_layers=tuple(packed["update_layers"]),
-        final=_ArraysWithPrefix(arrays, f"{name}/final/"),
-        **fields,
-    )
+class _StoredArrays(Mapping):
+    """Arrays of a file, by names of their own. Each is read when it is accessed."""
 
-
-class _ArraysWithPrefix(Mapping):
-    """The arrays of a file whose names have a prefix, by the rest of their names. Each is read when it is accessed."""
-
-    def __init__(self, arrays: Mapping[str, np.ndarray], prefix: str) -> None:
-        self._arrays = arrays
-        self._names = [name.removeprefix(prefix) for name in arrays if name.startswith(prefix)]
-        self._prefix = prefix
+    def __init__(self, arrays: Mapping[str, np.ndarray], names: Mapping[str, str]) -> None:
+        self._arrays, self._names = arrays, names
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return self._arrays[self._prefix + name]
+        return self._arrays[self._names[name]]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

@@ -19,7 +19,7 @@ from trainmark.parity.epoch_check import SLOW_RATE, EpochTrace, ResultWithCopy, 
 from trainmark.parity.sketches import Sketches
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights
-from trainmark.recipes.recipe import DTYPE, Optimizer, Rates
+from trainmark.recipes.recipe import DTYPE, Optimizer
 from trainmark.recipes.stream import Stream
 
 MIN_STEPS = 30
@@ -157,7 +157,13 @@ def needed_samples(feeds: Sequence[EpochFeed]) -> tuple[np.ndarray, tuple[EpochF
 
 def train_epochs(adapter: Adapter, epochs: CertifiedEpochs, device: str) -> EpochTrace:
     """Train the epochs as a run does and return what the trainer showed."""
-    state = _built(adapter, epochs, device)
+    architecture, optimizer = epochs.architecture.without_dropout(), epochs.optimizer
+    adapter.build(architecture=architecture, weights=epochs.weights, optimizer=optimizer, device=device, dtype=DTYPE)
+    adapter.check_device(device)
+    for split, (inputs, labels) in epochs.splits.items():
+        adapter.load(split=split, inputs=inputs, labels=labels)
+    state = adapter.state()
+    adapter.compile(epochs.feeds[0])
     steps = tuple(feed.steps for feed in epochs.feeds)
     if sum(steps) <= LONG_TRAINING_STEPS:
         full, wrong_counts = _train_with_copy(adapter, epochs, state)
@@ -172,27 +178,12 @@ def train_epochs(adapter: Adapter, epochs: CertifiedEpochs, device: str) -> Epoc
 
 def _at_slow_rate(epochs: CertifiedEpochs) -> CertifiedEpochs:
     """Return the epochs at the small learning rate, without what was trained and evaluated at the recipe's."""
-
-    def slow_rates(feed: EpochFeed) -> Rates:
+    feeds = []
+    for feed in epochs.feeds:
         rates = {"learning_rate": epochs.optimizer.learning_rate} | dict(feed.rates)
-        return tuple((rates | {"learning_rate": SLOW_RATE * rates["learning_rate"]}).items())
-
-    feeds = tuple(replace(feed, rates=slow_rates(feed)) for feed in epochs.feeds)
-    return replace(epochs, feeds=feeds, splits={"train": epochs.splits["train"]}, tail=None)
-
-
-def _built(adapter: Adapter, epochs: CertifiedEpochs, device: str) -> State:
-    """Build the network as for a run, and return its state."""
-    architecture = epochs.architecture.without_dropout()
-    adapter.build(
-        architecture=architecture, weights=epochs.weights, optimizer=epochs.optimizer, device=device, dtype=DTYPE
-    )
-    adapter.check_device(device)
-    for split, (inputs, labels) in epochs.splits.items():
-        adapter.load(split=split, inputs=inputs, labels=labels)
-    state = adapter.state()
-    adapter.compile(epochs.feeds[0])
-    return state
+        rates["learning_rate"] *= SLOW_RATE
+        feeds.append(replace(feed, rates=tuple(rates.items())))
+    return replace(epochs, feeds=tuple(feeds), splits={"train": epochs.splits["train"]}, tail=None)
 
 
 def _train_with_copy(adapter: Adapter, epochs: CertifiedEpochs, state: State) -> tuple[ResultWithCopy, str | None]:

@@ -60,7 +60,6 @@ WITHOUT_EFFECT = {
     "trainmark/training/process_exit.py": "how the process ends once its record is complete",
     "trainmark/records/sentences.py": "how a run ended, in words",
     "trainmark/records/consistency.py": "checks when a record is read",
-    "trainmark/parity/contradictions.py": "checks when a certificate is read",
     "trainmark/tables/consistency.py": "checks when records are compared with each other",
 }
 """Files that match a pattern and affect no result, and why."""

@@ -1,27 +1,69 @@
-"""How far do the losses of the steps of trainers agree, in runs with the same initial weights and batches?"""
+"""Pairs runs that differ only in their trainer, and so have the same weights and batches; do their losses agree?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
 
-from trainmark.tables.epoch_checks import ordered_epochs
-from trainmark.tables.paired_runs import PairedRuns, by_trainer, paired_runs, relative_differences
-from trainmark.tables.tables import GROUP
+from trainmark.recipes.command import FRAMEWORK
+from trainmark.records.step_losses import step_losses
+from trainmark.tables.epoch_checks import ordered_epochs, relative_differences
+from trainmark.tables.tables import GROUP, group_of
+from trainmark.trainer import Trainer
 
 FIRST_STEPS = 100
 """Number of steps whose losses are compared one by one."""
 
 
-def agreement_table(records: Mapping[str, Mapping]) -> pd.DataFrame:
-    """How far the losses of steps agree between trainers.
+@dataclass(frozen=True)
+class PairedRuns:
+    """The pairs of runs of two trainers with one number of epochs and status ok; at least one.
 
-    The table has one row per experiment, recipe, dataset and pair of trainers. Of each pair of runs it takes the
-    largest relative difference over the first steps; "median" and "largest" are taken over the pairs of runs. With
-    dropout there is none, because each framework draws its own masks. Of the longest runs, `ordered_epochs` is the
-    number of first epochs, of `epochs`, in which another order of the batches would show. `run_ids` lists the runs,
-    pair by pair. Runs that diverged or ran out of memory are left out.
+    run_ids: the two runs of each pair.
+    losses: of each epoch the losses of its steps, (2 trainers, pairs, steps).
+    """
+
+    run_ids: list[tuple[str, str]]
+    losses: list[np.ndarray]
+
+
+def by_trainer(records: Iterable[Mapping]) -> dict[tuple, dict[str, list[Mapping]]]:
+    """Return the records of each trainer, by its name, of each (experiment, recipe, dataset). Commands are left out."""
+    trainers: dict[tuple, dict[str, list[Mapping]]] = {}
+    for record in (one for one in records if one["run"]["framework"] != FRAMEWORK):
+        group = trainers.setdefault(group_of(record), {})
+        group.setdefault(Trainer.of(record["run"]).name, []).append(record)
+    return trainers
+
+
+def paired_runs(first: Iterable[Mapping], second: Iterable[Mapping]) -> list[PairedRuns]:
+    """Pair the records of two trainers, for each number of epochs, the smallest first."""
+    first_runs, second_runs = (
+        {(one["run"]["epochs"], one["run"]["repeat"]): one for one in records if one["status"] == "ok"}
+        for records in (first, second)
+    )
+    pairs: dict[int, list[tuple[Mapping, Mapping]]] = {}
+    for setting in sorted(first_runs.keys() & second_runs.keys()):
+        pairs.setdefault(setting[0], []).append((first_runs[setting], second_runs[setting]))
+    return [_paired(of_epochs) for of_epochs in pairs.values()]
+
+
+def _paired(pairs: Sequence[tuple[Mapping, Mapping]]) -> PairedRuns:
+    curves = [[run["curves"] for run in of_trainer] for of_trainer in zip(*pairs, strict=True)]
+    losses = [
+        np.array([[step_losses(entries[epoch]) for entries in of_trainer] for of_trainer in curves], np.float64)
+        for epoch in range(len(curves[0][0]))
+    ]
+    return PairedRuns([(first["run"]["id"], second["run"]["id"]) for first, second in pairs], losses)
+
+
+def agreement_table(records: Mapping[str, Mapping]) -> pd.DataFrame:
+    """How far the losses of the first steps agree between trainers; the columns are in docs/columns.md.
+
+    With dropout there is no difference, because each framework draws its own masks. Runs that diverged or ran out of
+    memory are left out.
     """
     rows = []
     for values, group in by_trainer(records.values()).items():

@@ -28,14 +28,10 @@ COLUMNS = [*GROUP, "first", "second", "metric", "pairs", *NUMBERS, "faster_after
 
 
 def break_even_table(runs: pd.DataFrame, comparisons: pd.DataFrame) -> pd.DataFrame:
-    """Make the table of break-evens: two rows per pair of trainers that is compared, one for each of TIMES.
+    """Make the table of break-evens (docs/columns.md): for each pair of trainers compared, a row for each of TIMES.
 
-    The pairs of runs are those of the comparison of training times with the most epochs.
-
-    fixed_first, epoch_first, ...: medians of the fixed part and of the part per epoch of each trainer, in seconds.
-    epochs: the break-even; missing if one trainer is faster at every number of epochs.
-    low, high: its 95 % interval; missing with fewer than 6 pairs. From 1 or to infinity if it has no other end.
-    faster_after: the trainer that is faster beyond the break-even; "" without one.
+    The pairs of runs are those of the comparison of training times with the most epochs. low, high: missing with fewer
+    than 6 pairs. From 1 or to infinity if the interval has no other end.
     """
     compared = comparisons[(comparisons["metric"] == "training_seconds") & comparisons["ratio"].notna()]
     compared = compared[~compared["parity"].isin(REFUSED)].sort_values("epochs", kind="stable")

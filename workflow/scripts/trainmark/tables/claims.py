@@ -28,12 +28,9 @@ def claims_table(claims: Iterable[Mapping], numbers: pd.DataFrame, parity: pd.Da
     claims: `claims` of the config.
     numbers: from `tidy.numbers_table`. parity: from `parity_table`.
 
-    says: the claim in words.
-    status: "holds" if all of the number's interval, or the range of its runs, is within the bounds; "fails" if all of
-        it is outside; "undecided" if it contains a bound; "wrong" if the claim names no number, several, or one that is
-        refused or withheld.
-    sentence: why.
-    value, low, high, unit, runs: of the number, as in the tidy table; missing for a claim on certificates.
+    A claim "holds" if all of its number's interval, or the range of its runs, is within the bounds, and "fails" if all
+    of it is outside. It is "undecided" if the interval contains a bound, and "wrong" if it names no number, several,
+    or one that is refused or withheld.
     """
     rows = []
     for claim in claims:

@@ -40,12 +40,9 @@ from trainmark.trainer import TRAINER, Trainer
 COMPARED = ("training_seconds", "steady_epoch_seconds")
 """The metrics that get a verdict in every group; keys of METRICS, as the following ones."""
 
-WITH_TARGET = ("target_seconds",)
-"""Those that also get one in a group with a target accuracy, at its largest number of epochs."""
-
 WITH_DROPOUT = ("test_loss", "test_accuracy")
-"""Those that also get one between variants, and if each framework draws its own dropout masks. Else they are equal up
-to rounding."""
+"""Those that also get one between variants, and if each framework draws its own dropout masks; else they are equal up
+to rounding. `target_seconds` gets one in a group with a target accuracy, at its largest number of epochs."""
 
 OF_TIMES = ("faster", "slower")
 
@@ -61,7 +58,16 @@ INTERVAL = ("ratio", "low", "high")
 NUMBERS = (*INTERVAL, "p_value", "compared", "detectable")
 """Columns that may be missing (NaN) in a comparison."""
 
-COLUMNS_OF_PAIRS = ["repeat", "id", "target_accuracy", "dropout", *RUN_COLUMNS, *COMPARED, *WITH_TARGET, *WITH_DROPOUT]
+COLUMNS_OF_PAIRS = [
+    "repeat",
+    "id",
+    "target_accuracy",
+    "dropout",
+    *RUN_COLUMNS,
+    *COMPARED,
+    "target_seconds",
+    *WITH_DROPOUT,
+]
 
 OTHER_SETTINGS = "other settings"
 """What stands in place of the parity class of two variants (variants.py)."""
@@ -117,27 +123,12 @@ def comparisons_table(
 ) -> pd.DataFrame:
     """Compare trainers: is the second slower or faster than the first? Are its loss and accuracy lower or higher?
 
-    The table has one row per number of epochs, pair of trainers and metric. The trainers of a pair differ in
-    exactly one of framework, device and loop, or one of them is the baseline, which then is the first.
+    The table has one row per number of epochs, pair of trainers and metric; its columns are in docs/columns.md. The
+    trainers of a pair differ in exactly one of framework, device and loop, or one of them is the baseline, which then
+    is the first.
 
     wrong: from `run_checks.wrong_pairs`.
     experiments: those of the config, which may name a baseline.
-
-    Columns of the result, besides those that identify the row:
-
-    pairs: number of pairs of runs that enter the ratio.
-    left_out: number of pairs left out because a run is censored or has a value of 0, or, for a time, was disturbed.
-    left_out_reasons: how many pairs were left out for which reason.
-    ratio: second / first, estimated from the pairs (paired.py); missing without pairs, or if parity, machines or
-        waiting for data forbid it.
-    low, high: the 95 % interval of the ratio; also missing if there are too few pairs.
-    p_value: probability of a ratio this far from 1 if both are equal, corrected for the number of `compared`.
-    compared: number of verdicts of the group on this metric.
-    detectable: smallest ratio above 1 that would have been found in 4 of 5 cases.
-    verdict: see `add_verdicts` and comparability.py.
-    parity, reason: the parity class of the two trainers, and the sentence of their certificate.
-    note: what a reader of the verdict must know about the runs.
-    run_ids, left_out_run_ids: ids of the runs, pair by pair.
     """
     of_commands = runs["framework"] == FRAMEWORK
     most_epochs = runs.groupby(GROUP)["epochs"].max()
@@ -229,12 +220,14 @@ def paired_trainers(
         for both in combinations(of_trainers, 2):
             first, second = sorted(both, key=lambda trainer: trainer.name != baselines[of_group])
             names = [first.name, second.name]
-            parity = (
-                _wrong_runs(wrong.get((*of_group, *names)))
-                or other_packages[first]
-                or other_packages[second]
-                or _parity(pair_of(certificate, *names))
-            )
+            sentence, pair = wrong.get((*of_group, *names)), pair_of(certificate, *names)
+            parity = {"parity": NOT_CERTIFIED, "reason": MISSING}
+            if sentence:  # the runs contradict the certificate
+                parity = {"parity": "different", "reason": sentence}
+            elif other := other_packages[first] or other_packages[second]:
+                parity = other
+            elif pair:
+                parity = {"parity": pair["parity"], "reason": pair["sentence"]}
             identified = dict(zip([*GROUP, "epochs", *SIDES], [*values, *names], strict=True))
             yield PairOfTrainers(identified, (of_trainers[first], of_trainers[second]), parity)
 
@@ -243,7 +236,7 @@ def metrics_of(one: PairOfTrainers, *, is_longest: bool) -> Iterator[str]:
     """The metrics that get a verdict. is_longest: whether the runs have the largest number of epochs of their group."""
     yield from COMPARED
     if is_longest and one.pairs["target_accuracy_first"].notna().any():
-        yield from WITH_TARGET
+        yield "target_seconds"
     if one.parity["parity"] == OTHER_SETTINGS or one.pairs["dropout_first"].any():
         yield from WITH_DROPOUT
 
@@ -253,11 +246,7 @@ def speed_ups_table(comparisons: pd.DataFrame, baselines: Mapping[tuple, str] | 
 
     baselines: from `baselines_of`; None if all of these comparisons are with a baseline, as those of variants are.
 
-    Columns of the result, besides those that identify the row:
-
-    baseline: the trainer that this one is compared with.
     ratio, low, high: training time of the baseline / that of the trainer: 1 / those of `comparisons_table`.
-    pairs, verdict, parity: as there.
     """
     rows = [
         {key: row[key] for key in (*GROUP, "epochs", "pairs", "verdict", "parity")}
@@ -313,18 +302,6 @@ def _command_rows(commands: pd.DataFrame, trainings: pd.DataFrame) -> Iterator[d
                     }
 
 
-def _parity(pair: Mapping | None) -> dict[str, str]:
-    """Parity class and reason of a certified pair. pair: its entry in the certificate; None if it has none."""
-    if pair is None:
-        return {"parity": NOT_CERTIFIED, "reason": MISSING}
-    return {"parity": pair["parity"], "reason": pair["sentence"]}
-
-
-def _wrong_runs(sentence: str | None) -> dict[str, str] | None:
-    """Parity class and reason of two trainers whose runs themselves contradict the certificate; else None."""
-    return {"parity": "different", "reason": sentence} if sentence else None
-
-
 def _other_packages(certificate: Mapping | None, trainer: Trainer, runs: pd.DataFrame) -> dict | None:
     """Parity class and reason if a trainer was certified with other package versions than its runs have; else None."""
     certified = {Trainer.parse(one["trainer"]): one["versions"] for one in (certificate or {}).get("trainers", [])}
@@ -359,6 +336,9 @@ def _comparison(pairs: pd.DataFrame, metric: str, parity: str, *, ranks: bool = 
     withheld = withheld_for_disturbance(reasons, len(measured), LEAST_PAIRS) if is_measured else None
     paired = None if refused else paired_ratios(ratios.tolist())
     low, high = paired.interval() if paired else (None, None)
+    absent = "no pair" if uncensored.empty else "not measured"
+    if len(measured):
+        absent = f"{TOO_FEW} ({len(measured)}, needs {LEAST_PAIRS})" if ranks else "not ranked"
     about = (*notes(measured if len(measured) else uncensored), paired.note if paired else "")
     return {
         "pairs": len(measured),
@@ -367,7 +347,7 @@ def _comparison(pairs: pd.DataFrame, metric: str, parity: str, *, ranks: bool = 
         "low": low,
         "high": high,
         "test": paired if ranks and not withheld else None,
-        "verdict": refused or withheld or _no_verdict(len(measured), not uncensored.empty, ranks),
+        "verdict": refused or withheld or absent,
         "note": "; ".join(filter(None, about)),
         "run_ids": _ids(measured),
         "left_out_run_ids": _ids(pairs[reasons != ""]),
@@ -377,13 +357,6 @@ def _comparison(pairs: pd.DataFrame, metric: str, parity: str, *, ranks: bool = 
 
 def _ids(pairs: pd.DataFrame) -> str:
     return " ".join(f"{first} {second}" for first, second in zip(pairs["id_first"], pairs["id_second"], strict=True))
-
-
-def _no_verdict(pairs: int, any_ok: bool, ranks: bool) -> str:
-    """What stands in place of a verdict, until there is one."""
-    if pairs:
-        return f"{TOO_FEW} ({pairs}, needs {LEAST_PAIRS})" if ranks else "not ranked"
-    return "not measured" if any_ok else "no pair"
 
 
 def read_comparisons(path: Path) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """Checks that the records, certificates and cross-evaluations of a campaign fit each other: all are of one config."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -13,26 +13,16 @@ from trainmark.tables.tables import GROUP, group_of, select_trainer
 from trainmark.trainer import STOCK, Trainer
 
 
-def _settings(record: Mapping) -> dict:
-    """Return the settings of a run, without those that only runs in a tuned loop have."""
-    of_tuned = keys_that_decide(["tuned"])
-    return {key: value for key, value in record["settings"].items() if key not in of_tuned}
-
-
-SHARED: dict[str, Callable[[Mapping], Any]] = {
-    "settings": _settings,
-    "dataset": lambda record: record["dataset"],
-    "recipe": lambda record: record["inputs"]["recipe"],
-    "mean image": lambda record: record["inputs"]["mean_sha256"],
-    "initial weights": lambda record: record["inputs"]["initial_weights_sha256"],
-}
-"""Values that are equal in all records of one experiment, recipe and dataset, by their name in messages."""
-
-CERTIFIED: dict[str, Callable[[Mapping], Any]] = {
-    "dataset_sha256": lambda record: record["dataset"]["content_sha256"],
-    "initial_weights_sha256": lambda record: record["inputs"]["initial_weights_sha256"],
-}
-"""Values that a certificate shares with the records of its group, by their key in the certificate's settings."""
+def _shared(record: Mapping) -> dict[str, Any]:
+    """Return what is equal in all records of one experiment, recipe and dataset, by its name in messages."""
+    of_tuned, asked = keys_that_decide(["tuned"]), record["inputs"]
+    return {
+        "settings": {key: value for key, value in record["settings"].items() if key not in of_tuned},
+        "dataset": record["dataset"],
+        "recipe": asked["recipe"],
+        "mean image": asked["mean_sha256"],
+        "initial weights": asked["initial_weights_sha256"],
+    }
 
 
 def check_records(records: Mapping[str, Mapping]) -> None:
@@ -41,13 +31,13 @@ def check_records(records: Mapping[str, Mapping]) -> None:
     path_of_process: dict[tuple, str] = {}
     for path, record in records.items():
         other, first = first_of_group.setdefault(group_of(record), (path, record))
-        for name, value in SHARED.items():
-            if value(record) != value(first):
-                raise RecordError(
-                    f"{path} and {other} are of one experiment, recipe and dataset, but differ in their {name}"
-                    f"{_difference(value(first), value(record))}; delete the one that is not what the config asks for, "
-                    "and snakemake trains its run again"
-                )
+        own, shared = _shared(record), _shared(first)
+        if name := next((name for name in own if own[name] != shared[name]), None):
+            raise RecordError(
+                f"{path} and {other} are of one experiment, recipe and dataset, but differ in their {name}"
+                f"{_difference(shared[name], own[name])}; delete the one that is not what the config asks for, and "
+                "snakemake trains its run again"
+            )
         session = record["sessions"][0]
         process = (session["host"], session["boot_id"], session["held_seconds"][0], *session["cpus"])
         if (other_path := path_of_process.setdefault(process, path)) != path:
@@ -81,11 +71,13 @@ def check_certificates(certificates: Mapping[tuple[str, str, str], Mapping], rec
         group = group_of(record)
         if group not in certificates:
             continue
-        settings = certificates[group]["settings"]
-        trained_with = record["settings"]
-        compared = [(key, settings[key], value(record)) for key, value in CERTIFIED.items()]
-        compared += [(key, settings["recipe"].get(key), value) for key, value in record["inputs"]["recipe"].items()]
-        compared += [(key, value, trained_with.get(key)) for key, value in settings["experiment"].items()]
+        settings, asked = certificates[group]["settings"], record["inputs"]
+        compared = [
+            ("dataset_sha256", settings["dataset_sha256"], record["dataset"]["content_sha256"]),
+            ("initial_weights_sha256", settings["initial_weights_sha256"], asked["initial_weights_sha256"]),
+        ]
+        compared += [(key, settings["recipe"].get(key), value) for key, value in asked["recipe"].items()]
+        compared += [(key, value, record["settings"].get(key)) for key, value in settings["experiment"].items()]
         for key, certified, trained in compared:
             if certified != trained:
                 raise CertificateError(

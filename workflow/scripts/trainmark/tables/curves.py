@@ -24,10 +24,7 @@ WITHIN_EPOCH = "within"
 def curves_table(records: dict[str, dict]) -> pd.DataFrame:
     """Make the table of curves: one row per run and epoch, and one per evaluation within an epoch.
 
-    part: "warm_up" or "steady"; WITHIN_EPOCH for an evaluation within an epoch, which has no time of its own.
-    epochs_trained: the number of epochs up to there, with fractions.
-    training_seconds: training time up to there, compilation included, as in the table of runs.
-    seconds, waiting_seconds: training time of the epoch, and its part that was waiting for batches.
+    An evaluation within an epoch has the `part` WITHIN_EPOCH and no time of its own; columns are in docs/columns.md.
     """
     rows = [{"id": record["run"]["id"], **row} for record in records.values() for row in _evaluations(record)]
     table = pd.DataFrame(rows, columns=["id", "epoch", "part", *CURVE_COLUMNS])
@@ -35,12 +32,7 @@ def curves_table(records: dict[str, dict]) -> pd.DataFrame:
 
 
 def reached_target(record: Mapping) -> dict:
-    """TARGET_COLUMNS of a run.
-
-    target_accuracy: the accuracy that the config set beforehand; None without one.
-    target_seconds, target_epochs: training time and epochs up to the first evaluation that reached it; None if none
-        did.
-    """
+    """TARGET_COLUMNS of a run, up to the first evaluation that reached the target; None without a target."""
     target = record["settings"].get("target_accuracy")
     reached = (row for row in _evaluations(record) if row.get("test_accuracy") is not None)
     first = next((row for row in reached if row["test_accuracy"] >= target), {}) if target else {}

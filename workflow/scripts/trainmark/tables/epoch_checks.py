@@ -21,7 +21,6 @@ import numpy as np
 import pandas as pd
 
 from trainmark.tables.paired import students_t
-from trainmark.tables.paired_runs import relative_differences
 
 LEAST_STEPS = 8
 """Epochs of fewer steps are not checked."""
@@ -110,6 +109,13 @@ def ordered_epochs(epochs: Sequence[np.ndarray]) -> int:
     places = range(2, len(epochs))
     would_show = [_evidence(found, place, np.zeros(len(epochs) - place), error) > EVIDENCE for place in places]
     return min(len(epochs), 2 + [*would_show, False].index(False))
+
+
+def relative_differences(losses: np.ndarray) -> np.ndarray:
+    """Return (first - second) / the larger of both, for losses (2, ...); 0 for two zeros."""
+    larger = losses.max(axis=0)
+    differences: np.ndarray = np.divide(losses[0] - losses[1], larger, out=np.zeros_like(larger), where=larger > 0)
+    return differences
 
 
 def _jumps(epochs: Sequence[np.ndarray]) -> Iterator[Finding]:

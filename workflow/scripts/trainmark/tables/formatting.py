@@ -59,12 +59,6 @@ def number_in_words(row: Mapping) -> str:
     return f"{value}{unit}" + ("" if None in (low, high) else f" ({interval} {low} to {high})")
 
 
-def format_range(values: Iterable[float]) -> str:
-    """The range of some values: "0.5", "0.1 to 2.3"."""
-    numbers = list(values)
-    return " to ".join(dict.fromkeys((f"{min(numbers):.1f}", f"{max(numbers):.1f}")))
-
-
 def why_absent(statuses: Iterable[str]) -> str:
     """The text in place of a missing number: why all of these runs are censored, or "not measured" if one is ok."""
     occurring = set(statuses)
@@ -80,16 +74,13 @@ def status_counts(statuses: Iterable[str]) -> str:
     return ", ".join([f"{listed.count('ok')} ok", *counts])
 
 
-def statuses_of(row: Mapping) -> list[str]:
-    """The statuses that occur among the runs of a row of the summary."""
-    finished = row["runs"] - sum(row[status] for status in CENSORED)
-    return ["ok"] * bool(finished) + [status for status in CENSORED if row[status]]
-
-
 def summary_figure(row: Mapping, metric: str, statistic: str) -> str:
     """Format a number of the summary, or give the word in its place. statistic: "median", "min" or "max"."""
     value = row[f"{metric}_{statistic}"]
-    return why_absent(statuses_of(row)) if pd.isna(value) else format_figure(metric, value)
+    if not pd.isna(value):
+        return format_figure(metric, value)
+    censored = [status for status in CENSORED if row[status]]
+    return why_absent(["ok"] if row["runs"] > sum(row[status] for status in censored) else censored)
 
 
 def censored_counts(row: Mapping) -> str:

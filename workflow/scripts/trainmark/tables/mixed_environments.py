@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from trainmark.tables.formatting import format_range, named_runs
+from trainmark.tables.formatting import named_runs
 from trainmark.trainer import TRAINER
 
 TRAIN_AGAIN = "Keep the machine free of other work, and add --config rerun_disturbed=true to your call of snakemake."
@@ -67,10 +67,10 @@ def mixed_calls(runs: pd.DataFrame) -> list[str]:
     calls = runs["calls"].nunique()
     if calls == 1 and runs["day"].nunique() == 1:
         return []
-    parts = [
-        f"{named_runs(group['number'])} on {day} (load {format_range(group['load_1min'])})"
-        for (_, day), group in runs.groupby(["calls", "day"], sort=True)
-    ]
+    parts = []
+    for (_, day), group in runs.groupby(["calls", "day"], sort=True):
+        loads = dict.fromkeys((f"{group['load_1min'].min():.1f}", f"{group['load_1min'].max():.1f}"))
+        parts.append(f"{named_runs(group['number'])} on {day} (load {' to '.join(loads)})")
     where = f"in {calls} calls of snakemake" if calls > 1 else "on several days"
     mixed = ". The order of runs was mixed only within each call" if calls > 1 else ""
     return [f"Trained {where}: {', '.join(parts)}{mixed}."]

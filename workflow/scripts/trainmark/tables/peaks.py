@@ -19,16 +19,14 @@ MACHINE = ["machine", "device", "threads", "workers"]
 
 def peak_of(record: Mapping) -> dict:
     """The columns of a run, without the machine's share, which depends on other runs."""
-    peak = record["peak"] or {}
-
-    def billions(key: str) -> float | None:
-        return peak[key] / 1e9 if peak else None
-
+    peak = record["peak"]
+    if peak is None:
+        return dict.fromkeys(PEAK_METRICS)
     return {
-        "training_gflop_per_second": billions("training_flops_per_second"),
-        "peak_gflop_per_second": billions("matrix_flops_per_second"),
-        "memory_gb_per_second": billions("memory_bytes_per_second"),
-        "peak_share": peak.get("share_of_peak"),
+        "training_gflop_per_second": peak["training_flops_per_second"] / 1e9,
+        "peak_gflop_per_second": peak["matrix_flops_per_second"] / 1e9,
+        "memory_gb_per_second": peak["memory_bytes_per_second"] / 1e9,
+        "peak_share": peak["share_of_peak"],
         "machine_peak_share": None,
     }
 
@@ -45,11 +43,7 @@ def with_machine_shares(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def machine_peaks(runs: pd.DataFrame) -> pd.DataFrame:
-    """One row per machine, device, number of threads and number of workers.
-
-    peak_gflop_per_second: the largest peak of a run, with its `framework` and its `number`.
-    memory_gb_per_second: the largest bandwidth of a run, with its number as `memory_number`.
-    """
+    """One row per MACHINE: its largest peak with the `framework` and `number` of the run, and its largest bandwidth."""
     measured = with_machine(runs[runs["peak_gflop_per_second"].notna()])
     largest, fastest = (
         measured.sort_values(metric, ascending=False, kind="stable").drop_duplicates(MACHINE)

@@ -43,18 +43,16 @@ def published_table(
 ) -> pd.DataFrame:
     """Make the table of published results: a row for each published number, experiment and trainer.
 
-    epochs: as the source counts them. With `optimizer_restarts`, they are those of a part of a run between two
-        restarts, and the number of a run is the median of those at the ends of its parts.
-    smallest, median, largest: of our runs. Of each repeat, the shortest run that has these epochs counts.
-    within: "yes" if the published number lies between smallest and largest, up to its rounding, or "no"; "" for times.
-    explained_by: if not, an experiment whose range has the number in all trainers, or comes MUCH_CLOSER to it, and the
-        settings in which that one differs. Empty if either has one run, which has no range.
+    With `optimizer_restarts`, the epochs of the source are those of a part of a run between two restarts, and the
+    number of a run is the median of those at the ends of its parts. Columns are in docs/columns.md.
     """
     firsts = {(one["run"]["experiment"], one["run"]["recipe"]): one for one in reversed(list(records))}
+    after_epochs = curves[curves["part"] != WITHIN_EPOCH].set_index(["id", "epoch"])
     rows = []
     for group, of_group in groups(runs, GROUP):
         own = references_of(group, references)
-        reached = _reached(curves, of_group["id"]) if own else {}
+        of_epochs = after_epochs[after_epochs.index.isin(of_group["id"], level="id")]
+        reached = {metric: of_epochs[metric][np.isfinite(of_epochs[metric])].to_dict() for metric in REACHED}
         for (trainer, of_trainer), reference in ((pair, one) for one in own for pair in by_trainer(of_group)):
             named = dict(zip([*GROUP, *TRAINER], [*group, *trainer], strict=True)) | {"source": reference["name"]}
             rows += [named | row for row in _rows(reference, of_trainer, reached)]
@@ -62,29 +60,18 @@ def published_table(
     return table.assign(explained_by=list(_explanations(table, firsts)))
 
 
-def expected_share(runs: int) -> float:
-    """The share of the numbers of one more run of the same training that lie within the range of so many runs."""
-    return (runs - 1) / (runs + 1)
-
-
 def counts_within(table: pd.DataFrame) -> list[str]:
     """For each source of a group, how many of its numbers lie within the range of our runs, in words."""
     lines = []
     for (source,), of_source in groups(table[table["within"] != ""], ["source"]):
         numbers = len(of_source[OF_NUMBER].drop_duplicates())
-        expected = sum(map(expected_share, of_source["runs"])) / len(of_source) * numbers
+        share = ((of_source["runs"] - 1) / (of_source["runs"] + 1)).mean()  # the complement of 2 / (n + 1)
         counts = [f"{(own['within'] == 'yes').sum()} ({one.name})" for one, own in by_trainer(of_source)]
         lines.append(
             f"{source}: within the range of our runs are, of {counted(numbers, 'published number')}, {listed(counts)}; "
-            f"one more run of the same training would have {expected:.1f} on average"
+            f"one more run of the same training would have {share * numbers:.1f} on average"
         )
     return lines
-
-
-def _reached(curves: pd.DataFrame, ids: pd.Series) -> dict[str, dict[tuple[str, int], float]]:
-    """What these runs reached after each epoch, by metric and by run and epoch; without numbers that are not finite."""
-    after_epochs = curves[curves["id"].isin(ids) & (curves["part"] != WITHIN_EPOCH)].set_index(["id", "epoch"])
-    return {metric: after_epochs[metric][np.isfinite(after_epochs[metric])].to_dict() for metric in REACHED}
 
 
 def _rows(reference: Mapping, runs: pd.DataFrame, reached: Mapping[str, Mapping]) -> Iterator[dict]:
@@ -99,7 +86,10 @@ def _rows(reference: Mapping, runs: pd.DataFrame, reached: Mapping[str, Mapping]
             values = [float(np.median([reached[metric].get(place, nan) for place in of_run])) for of_run in places]
             if values:
                 row = _row(epochs, metric, result[metric], of_epochs["id"], values)
-                yield row | {"within": "yes" if _is_within(row, values, reference["decimals"]) else "no"}
+                half = 0.5 * 10 ** -reference["decimals"]
+                within = row["smallest"] <= row["published"] + half and row["published"] - half <= row["largest"]
+                is_within = any(map(isnan, values)) if isnan(row["published"]) else within
+                yield row | {"within": "yes" if is_within else "no"}
         if result in timed[1:]:
             yield from _time_ratio(timed[0], result, runs, parts)
 
@@ -116,14 +106,6 @@ def _row(epochs: int, metric: str, published: float, ids: Iterable[str], values:
     finite = [value for value in values if not isnan(value)] or [nan]
     ours = {"smallest": min(finite), "median": float(np.median(values)), "largest": max(finite), "runs": len(values)}
     return {"epochs": epochs, "metric": metric, "published": published, **ours, "run_ids": " ".join(ids)}
-
-
-def _is_within(row: Mapping, values: Sequence[float], decimals: int) -> bool:
-    """Whether a published number lies in the range of our values; a published NaN, whether one of them is NaN."""
-    if isnan(row["published"]):
-        return any(map(isnan, values))
-    half = 0.5 * 10**-decimals
-    return bool(row["smallest"] <= row["published"] + half and row["published"] - half <= row["largest"])
 
 
 def _time_ratio(fewest: Mapping, result: Mapping, runs: pd.DataFrame, parts: int) -> Iterator[dict]:

@@ -1,6 +1,6 @@
 """Checks on the runs themselves that two trainers train the same network, by values that their runs must share."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 
 import pandas as pd
@@ -11,9 +11,9 @@ from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.evaluation import agrees
 from trainmark.records.record import decode_loss
 from trainmark.records.step_losses import step_losses
+from trainmark.tables.agreement import by_trainer, paired_runs
 from trainmark.tables.epoch_checks import first_difference
 from trainmark.tables.formatting import named_runs
-from trainmark.tables.paired_runs import by_trainer, paired_runs
 from trainmark.tables.tables import group_of
 from trainmark.trainer import TRAINER, Trainer
 
@@ -40,11 +40,11 @@ def wrong_pairs(records: Mapping[str, Mapping], certificates: Mapping, evaluatio
     for values, group in by_trainer(records.values()).items():
         for first, second in combinations(group, 2):
             pair = pair_of(certificates.get(values), first, second)
-            wrong = wrong_runs.get((values, first)) or wrong_runs.get((values, second))
             sentence = (
                 _different_start(group[first], group[second], pair)
-                or wrong
-                or _different_epoch(group[first], group[second])
+                or wrong_runs.get((values, first))
+                or wrong_runs.get((values, second))
+                or next(_different_epochs(group[first], group[second]), None)
             )
             if sentence:
                 sentences[*values, first, second] = sentences[*values, second, first] = f"different: {sentence}"
@@ -89,13 +89,12 @@ def _different_start(first: list[Mapping], second: list[Mapping], pair: Mapping 
     return None
 
 
-def _different_epoch(first: list[Mapping], second: list[Mapping]) -> str | None:
-    """Name the first epoch in which the runs show different trainings; None if there is none."""
+def _different_epochs(first: list[Mapping], second: list[Mapping]) -> Iterator[str]:
+    """For each number of epochs, name the first epoch in which the runs show different trainings, if there is one."""
     for paired in paired_runs(first, second):
         if found := first_difference(paired.losses):
             epochs = len(paired.losses)
-            return f"in epoch {found.epoch} of {epochs} their runs show different trainings: {found.words}"
-    return None
+            yield f"in epoch {found.epoch} of {epochs} their runs show different trainings: {found.words}"
 
 
 def _initial_losses(*records: Mapping) -> tuple[float, float] | None:

@@ -1,6 +1,6 @@
 """How many times as fast are several workers? From the comparisons of trainers that differ in their workers alone."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pandas as pd
 
@@ -27,20 +27,10 @@ COLUMNS = [
 def scaling_table(comparisons: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """Make the table of speed-ups: a row per number of epochs, number of workers and metric of a trainer.
 
-    All are over the fewest workers that the trainer was compared with.
+    All are over the fewest workers that the trainer was compared with. Columns are in docs/columns.md; `verdict` is on
+    the second trainer of the comparison.
 
     comparisons, runs: those of trainers, of variants (`variants.runs_of_variants`), or both.
-
-    workers, of_workers: of the trainer, and of the one that it is compared with.
-    scaling: "strong" if the batches of all workers together are equal; "weak" if those of each worker are, in variants.
-    metric: training_seconds, or steady_epoch_seconds, which is without the first epoch and compilation.
-    speed_up, low, high: seconds of the fewer workers / those of these: 1 / the ratio of `comparisons_table` and the
-        ends of its interval, or what that is if the comparison is the other way round.
-    efficiency, efficiency_low, efficiency_high: speed-up * of_workers / workers.
-    batch_size, samples_per_second: of all workers together; the latter of steady epochs, the median of the runs.
-    communication_share, communication_min, communication_max: `result.communication_share` of the runs with these
-        workers, the median and the range.
-    pairs, verdict, parity: as in `comparisons_table`; the verdict is on the second trainer there.
     """
     columns = {name: ("communication_share", function) for name, function in COMMUNICATION.items()}
     of_settings = (
@@ -67,26 +57,21 @@ def _rows(comparisons: pd.DataFrame, of_settings: pd.DataFrame) -> Iterator[dict
         factor, larger = more.workers / fewer.workers, of_more["batch_size"] / of_fewer["batch_size"]
         if larger not in (1, factor):
             continue
+        estimates = [row[name] for name in ("ratio", "low", "high")]
+        if row["second"] == more.name:  # the ratio is that of the more workers to the fewer
+            ratio, low, high = (None if value is None else 1 / value for value in estimates)
+            estimates = [ratio, high, low]
+        estimates += [None if value is None else value / factor for value in estimates]
         yield {
             **{key: row[key] for key in (*GROUP, "epochs", "metric", "pairs", "verdict", "parity")},
             **{key: of_more[key] for key in ("batch_size", "samples_per_second", *COMMUNICATION)},
             **trainer._asdict(),
             "of_workers": fewer.workers,
             "scaling": "strong" if larger == 1 else "weak",
-            **_speed_up(row, factor, is_inverse=row["second"] == more.name),
+            **dict(zip((*ESTIMATES, *EFFICIENCIES), estimates, strict=True)),
         }
 
 
 def without_variant(trainer: Trainer) -> Trainer:
     """Return the trainer that trains a variant, from one that is named after it."""
     return trainer._replace(framework=trainer.framework.partition(NAMED_AFTER)[0])
-
-
-def _speed_up(row: Mapping, factor: float, *, is_inverse: bool) -> dict:
-    """The speed-up of a comparison, and the efficiency at so many times the workers."""
-    values = [row[name] for name in ("ratio", "low", "high")]
-    if is_inverse:
-        ratio, low, high = (None if value is None else 1 / value for value in values)
-        values = [ratio, high, low]
-    efficiencies = [None if value is None else value / factor for value in values]
-    return dict(zip((*ESTIMATES, *EFFICIENCIES), [*values, *efficiencies], strict=True))

@@ -31,21 +31,21 @@ SETTING = [*GROUP, *TRAINER, "epochs"]
 """The columns that identify a setting. Runs of one setting differ only in their repeat."""
 
 COLUMNS = {
-    "training_seconds": ("training, s", "result.training_seconds"),
-    "first_step_seconds": ("first step, s", "result.first_step_seconds"),
-    "steady_epoch_seconds": ("steady epoch, s", "result.steady_epoch_seconds"),
-    "samples_per_second": ("samples/s", "result.samples_per_second"),
-    "waiting_share": ("waiting for data", "result.waiting_share"),
-    "test_loss": ("test loss", "result.test_loss"),
-    "test_accuracy": ("test accuracy", "result.test_accuracy"),
-    "test_top5_accuracy": ("test top-5 accuracy", "result.test_top5_accuracy"),
-    "train_loss": ("train loss", "result.train_loss"),
-    "train_accuracy": ("train accuracy", "result.train_accuracy"),
-    "peak_host_mib": ("peak memory, MiB", "memory.peak_host_mib"),
-    "peak_device_mib": ("peak GPU memory, MiB", "memory.peak_device_mib"),
-    "training_joules": ("energy of training, J", "energy.training_joules"),
+    "training_seconds": ("training, s", "result"),
+    "first_step_seconds": ("first step, s", "result"),
+    "steady_epoch_seconds": ("steady epoch, s", "result"),
+    "samples_per_second": ("samples/s", "result"),
+    "waiting_share": ("waiting for data", "result"),
+    "test_loss": ("test loss", "result"),
+    "test_accuracy": ("test accuracy", "result"),
+    "test_top5_accuracy": ("test top-5 accuracy", "result"),
+    "train_loss": ("train loss", "result"),
+    "train_accuracy": ("train accuracy", "result"),
+    "peak_host_mib": ("peak memory, MiB", "memory"),
+    "peak_device_mib": ("peak GPU memory, MiB", "memory"),
+    "training_joules": ("energy of training, J", "energy"),
 }
-"""The metrics of the summary. For each name: its heading, and the path of its value in a record."""
+"""The metrics of the summary. For each name: its heading, and the part of a record that has it."""
 
 METRICS = {name: heading for name, (heading, _) in COLUMNS.items()} | {
     "epoch_joules": "energy per epoch, J",
@@ -80,8 +80,18 @@ def read_records(runs_folder: Path, run_ids: Iterable[str]) -> dict[str, dict]:
 
     Raises RecordError if a record can't be read, or belongs to another run than its path says.
     """
-    paths = {run_id: runs_folder / run_id / "record.json" for run_id in run_ids}
-    return {str(path): _record_of(run_id, path) for run_id, path in paths.items()}
+    records = {}
+    for run_id in run_ids:
+        path = runs_folder / run_id / "record.json"
+        record = read_record(path)
+        trained = Run.of(record["run"]).id
+        if (record["run"]["id"], trained) != (run_id, run_id):
+            raise RecordError(
+                f"{path} is the record of another run, {trained}: it was copied or moved; delete it, and snakemake "
+                "trains the run again"
+            )
+        records[str(path)] = record
+    return records
 
 
 def group_of(record: Mapping) -> tuple[str, str, str]:
@@ -90,24 +100,10 @@ def group_of(record: Mapping) -> tuple[str, str, str]:
     return run["experiment"], run["recipe"], run["dataset"]
 
 
-def _record_of(run_id: str, path: Path) -> dict:
-    record = read_record(path)
-    run = record["run"]
-    if run["id"] != run_id or Run.of(run).id != run_id:
-        raise RecordError(
-            f"{path} is the record of another run, {Run.of(run).id}: it was copied or moved; delete it, "
-            "and snakemake trains the run again"
-        )
-    return record
-
-
 def runs_table(
     records: dict[str, dict], order: Sequence[str], evaluations: Iterable[Mapping] = (), prices: Mapping | None = None
 ) -> pd.DataFrame:
     """Make the table of runs: one row per run, in the order of `records`.
-
-    A row holds the run's keys, settings, results, machine and disturbances, and the path (relative to the results
-    folder) and SHA-256 of its record.
 
     order: the run ids in the order of training; a run's number is its position in it, from 1.
     evaluations: cross-evaluations of the runs' weights.
@@ -184,7 +180,7 @@ def _measurements(record: Mapping) -> dict:
     """The values of METRICS and PHASE_METRICS, and the counts of the compilation cache."""
     return {
         "epochs_trained": record["result"]["epochs_trained"],
-        **{name: decode_loss(_value_at(record, path)) for name, (_, path) in COLUMNS.items()},
+        **{name: decode_loss(record[part][name]) for name, (_, part) in COLUMNS.items()},
         "communication_share": communication_share(record),
         "energy_reason": record["energy"]["reason"],
         **{f"phases.{phase}": record["phases_seconds"][phase] for phase in PHASES},
@@ -193,25 +189,21 @@ def _measurements(record: Mapping) -> dict:
     }
 
 
-def _value_at(record: Mapping, path: str) -> Any:
-    for key in path.split("."):
-        record = record[key]
-    return record
-
-
 def _machine(record: Mapping) -> dict:
     """Machine, software and code of the last process that trained the run, and the machines of all its processes."""
     provenance, environment = record["provenance"], record["provenance"]["environment"]
     scheduler = provenance["scheduler"] or {"name": None, "job_id": None}
     machines = [_machine_of(session) for session in record["sessions"]]
+    gpu = provenance["gpu"] or {}
+    reasons = (gpu.get("at_end") or {}).get("throttle_reasons") or []
     return {
         **{key: provenance[key] for key in ("host", "cpu_model", "threads", "python", "platform", "trainmark")},
         **{key: provenance[key] for key in ("git_commit", "git_clean", "started")},
         "cpus": number_ranges(record["sessions"][-1]["cpus"]),
         "held_cpus": len(record["sessions"][-1]["cpus"]),
         "device_name": provenance["device"]["name"] if provenance["device"] else None,
-        "gpu": _gpu(provenance["gpu"] or {}),
-        "gpu_throttled": ", ".join(_throttling(provenance["gpu"] or {})),
+        "gpu": ", ".join(form.format(gpu[key]) for key, form in _GPU_FACTS.items() if gpu.get(key) is not None) or None,
+        "gpu_throttled": ", ".join(one.replace("_", " ") for one in reasons if one.endswith(SLOWING)),
         "versions": format_versions(provenance["versions"]),
         "environment": " ".join(filter(None, (environment["kind"], environment.get("name")))),
         "scheduler": scheduler["name"],
@@ -244,11 +236,8 @@ def _machine_of(session: Mapping) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _throttling(facts: Mapping) -> list[str]:
-    """Why a GPU was slowed down when the run ended: "sw thermal slowdown", ...; empty if it was not, or unknown."""
-    reasons = (facts.get("at_end") or {}).get("throttle_reasons") or []
-    return [reason.replace("_", " ") for reason in reasons if reason.endswith(("cap", "slowdown", "limit"))]
-
+SLOWING = ("cap", "slowdown", "limit")
+"""The ends of the reasons for which a GPU is slowed down, such as "sw_thermal_slowdown"; others are harmless."""
 
 _GPU_FACTS = {
     "name": "{}",
@@ -260,11 +249,6 @@ _GPU_FACTS = {
 """The properties of a GPU that do not change between runs, and their format; `reason` says why others are unknown."""
 
 
-def _gpu(facts: Mapping) -> str | None:
-    """The known properties of a GPU in words; None for a CPU run."""
-    return ", ".join(form.format(facts[key]) for key, form in _GPU_FACTS.items() if facts.get(key) is not None) or None
-
-
 def summary_table(
     runs: pd.DataFrame,
     metrics: Iterable[str] = tuple(METRICS),
@@ -274,9 +258,6 @@ def summary_table(
 
     Censored runs (diverged or out of memory) are counted but do not enter medians. Of what a disturbance changes, those
     are of the `timed_runs`. Runs that waited for data are counted and do enter them. A value that no run has is NaN.
-
-    code_versions: the number of versions of the code that trained the section (GROUP) of the row.
-    run_numbers: the numbers of the runs of the row, in the table of runs.
     """
     metrics = list(metrics)
     versions = {values: code_versions(group) for values, group in groups(runs, GROUP)}

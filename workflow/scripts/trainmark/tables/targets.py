@@ -6,7 +6,6 @@ of the American Statistical Association 53, 457-481).
 """
 
 import warnings
-from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -24,34 +23,22 @@ COLUMNS = [
 def targets_table(runs: pd.DataFrame) -> pd.DataFrame:
     """Make the table of times to accuracy: a row per trainer, of its runs with the largest number of epochs.
 
-    runs, reached: number of runs, and of those that reached the target.
-    seconds, low, high: median time to the target in seconds and its 95 % interval; missing if too few runs reached
-        it. high is infinite if the interval has no end. They are of the `timed_runs`.
-    epochs_mean, epochs_deviation: mean and standard deviation of the epochs to the target without the best and the
-        worst run; missing unless every run reached it.
+    Times are of the `timed_runs`; they are missing if too few runs reached the target, and `high` is infinite if the
+    interval has no end. Columns are in docs/columns.md.
     """
     rows = []
     timed = runs["target_epochs"].isna() | runs["target_seconds"].notna()
     with_target = longest_runs(runs[runs["target_accuracy"].notna() & timed])
     for values, longest in groups(with_target, [*GROUP, *TRAINER]):
-        reached = longest["target_epochs"].dropna().tolist()
-        mean, deviation = trimmed_mean_and_deviation(reached) if len(reached) == len(longest) else (None, None)
+        reached = longest["target_epochs"].dropna()
+        # As MLPerf summarises the epochs to convergence of its reference runs. The deviation is that of these values
+        # themselves, not an estimate for a larger population.
+        kept = np.sort(reached)[1:-1] if len(reached) == len(longest) else np.array([])
+        mean, deviation = (kept.mean(), kept.std()) if len(kept) else (None, None)
         counts = [longest["target_accuracy"].iloc[0], len(longest), len(reached)]
         rows.append([*values, *counts, *_median_seconds(longest), mean, deviation])
     numbers = COLUMNS[-5:]
     return pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(numbers, "float64"))
-
-
-def trimmed_mean_and_deviation(values: Sequence[float]) -> tuple[float | None, float | None]:
-    """(mean, standard deviation) without the smallest and the largest of at least 3 values; else (None, None).
-
-    This is how MLPerf summarises the epochs to convergence of its reference runs: the deviation is that of the
-    remaining values themselves, not an estimate for a larger population.
-    """
-    if len(values) < 3:
-        return None, None
-    kept = np.sort(np.asarray(values, float))[1:-1]
-    return float(kept.mean()), float(kept.std())
 
 
 def _median_seconds(runs: pd.DataFrame) -> tuple[float, float, float]:

@@ -33,17 +33,8 @@ COLUMNS = [*SETTING, "compared_with", "metric", "unit", "statistic", "value", "l
 def numbers_table(tables: Mapping[str, pd.DataFrame], currency: str) -> pd.DataFrame:
     """Make a table of all numbers of others: runs, comparisons, variants, speed_ups, break_even, targets and scaling.
 
-    A number that was not measured, refused or withheld has a row without value; `tidy_table` leaves these out.
-
-    epochs: number of epochs of the runs; missing for a break-even.
-    compared_with: the other trainer of a ratio or a break-even; missing for numbers of one trainer.
-    metric, unit: what was measured. A ratio, and the share of a phase, has the unit "1".
-    statistic, value, low, high: "median" with the smallest and the largest run; "ratio", "speed_up" (over the
-        baseline), "break_even", "median_time_to_accuracy" and, for several workers, "strong_speed_up", "weak_speed_up",
-        "strong_efficiency" and "weak_efficiency", with the ends of a 95 % interval; "trimmed_mean" (without the best
-        and the worst run) with the mean plus and minus the standard deviation.
-    runs: number of runs, or of pairs of runs.
-    verdict: of a ratio.
+    A number that was not measured, refused or withheld has a row without value; `tidy_table` leaves these out. Columns
+    are in docs/columns.md.
     """
     rows = [
         *_medians(tables["runs"], currency),

@@ -15,13 +15,7 @@ COLUMNS = [
 
 
 def tuning_table(tunings: Iterable[Mapping]) -> pd.DataFrame:
-    """Make the table: one row per step, in the order of the tuning.
-
-    ratio: time with the step divided by that without it, from pairs of turns, with its 95 % interval (low, high).
-    before_epoch_seconds: time of an epoch without the step: the median of the stock loop, times the ratios of the
-        steps that were taken before.
-    epoch_seconds: the same with the step.
-    """
+    """Make the table, docs/columns.md: one row per step, in the order of the tuning."""
     return pd.DataFrame([row for tuning in tunings for row in _rows(tuning)], columns=COLUMNS)
 
 

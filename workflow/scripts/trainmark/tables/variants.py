@@ -66,8 +66,7 @@ def baseline_of(of_trainer: pd.DataFrame) -> Trainer:
 def variants_table(runs: pd.DataFrame, records: Iterable[Mapping]) -> pd.DataFrame:
     """Compare the baseline of each trainer with the others: a row per number of epochs, variant and metric.
 
-    The columns are those of `comparisons_table`, and its corrections and reasons apply; all times are corrected
-    together. `parity` is OTHER_SETTINGS, and `reason` says in which settings the two differ.
+    All times are corrected together. `parity` is OTHER_SETTINGS, and `reason` says in which settings the two differ.
     """
     settings: dict[tuple, Mapping] = {}
     for record in records:

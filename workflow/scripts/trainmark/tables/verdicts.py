@@ -8,7 +8,7 @@ import pandas as pd
 
 from trainmark.parity.compare import REFUSED
 from trainmark.parity.sentences import EQUAL
-from trainmark.tables.comparisons import OTHER_SETTINGS
+from trainmark.tables.comparisons import NOT_DISTINGUISHABLE, OTHER_SETTINGS
 from trainmark.tables.formatting import format_ratio
 
 NAMED = 3
@@ -23,12 +23,15 @@ def format_verdict(row: Mapping) -> str:
 
 def verdict_notes(row: Mapping) -> str:
     """What a reader of the verdict must know; "" for nothing."""
-    return "; ".join(filter(None, (why_not_distinguishable(row), _detectable(row), row["note"])))
+    detectable = ""
+    if row["verdict"] == NOT_DISTINGUISHABLE and not row["low"] == row["high"] == 1 and not isinf(row["detectable"]):
+        detectable = f"a ratio of {format_ratio(row['detectable'])} would have been found in 4 of 5 cases"
+    return "; ".join(filter(None, (why_not_distinguishable(row), detectable, row["note"])))
 
 
 def why_not_distinguishable(row: Mapping) -> str:
     """Why a verdict is "not distinguishable", if its interval does not show it; else ""."""
-    if row["verdict"] != "not distinguishable":
+    if row["verdict"] != NOT_DISTINGUISHABLE:
         return ""
     if row["low"] == row["high"] == 1:
         return "equal in all pairs"
@@ -37,13 +40,6 @@ def why_not_distinguishable(row: Mapping) -> str:
     if row["low"] <= 1 <= row["high"]:
         return ""
     return f"among {row['compared']:.0f} comparisons, such an interval occurs by chance"
-
-
-def _detectable(row: Mapping) -> str:
-    """The least ratio that would have been found, if a verdict is "not distinguishable"; "" if none would."""
-    if row["verdict"] != "not distinguishable" or row["low"] == row["high"] == 1 or isinf(row["detectable"]):
-        return ""
-    return f"a ratio of {format_ratio(row['detectable'])} would have been found in 4 of 5 cases"
 
 
 def absent_word(verdict: str) -> str:

@@ -27,7 +27,7 @@ def waiting_of(record: Mapping) -> dict:
     """
     share, steady = waiting_share(record["curves"]), record["result"]["waiting_share"]
     largest, epochs = (share, "its epochs") if steady is None else (steady, "its steady epochs")
-    waited = f"{_percent(largest)} of {epochs}" if largest is not None and largest > WAITING_LIMIT else ""
+    waited = f"{100 * largest:.0f} % of {epochs}" if largest is not None and largest > WAITING_LIMIT else ""
     return {"training_waiting_share": share, "waited": waited}
 
 
@@ -36,26 +36,16 @@ def waiting_sentences(runs: pd.DataFrame) -> list[str]:
     waited = runs[runs["waited"] != ""]
     if waited.empty:
         return []
-    parts = [
-        f"{Trainer.of(group.iloc[0]).name} for {_range(group)} ({named_runs(group['number'])})"
-        for _, group in waited.groupby([*TRAINER], sort=False)
-    ]
+    parts = []
+    for _, group in waited.groupby([*TRAINER], sort=False):
+        shares = 100 * group["waiting_share"].fillna(group["training_waiting_share"])
+        ends = " to ".join(dict.fromkeys((f"{shares.min():.0f}", f"{shares.max():.0f}")))
+        parts.append(f"{Trainer.of(group.iloc[0]).name} for {ends} % of the time ({named_runs(group['number'])})")
     return [
         f"Waited for data: {', '.join(parts)}. The loader was measured rather than the network. To load faster, set "
         "loader.store to mapped, or give the run more CPUs and loader.jobs. Medians include these runs; verdicts on "
         "trainers that waited are withheld."
     ]
-
-
-def _range(runs: pd.DataFrame) -> str:
-    """The smallest and the largest share: "31 to 44 % of the time"."""
-    shares = 100 * runs["waiting_share"].fillna(runs["training_waiting_share"])
-    ends = dict.fromkeys((f"{shares.min():.0f}", f"{shares.max():.0f}"))
-    return f"{' to '.join(ends)} % of the time"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
 
 
 def withheld_for_waiting(pairs: pd.DataFrame, metric: str) -> str | None:
@@ -68,5 +58,5 @@ def withheld_for_waiting(pairs: pd.DataFrame, metric: str) -> str | None:
     shares = [pairs[f"{SHARES[metric]}_{side}"].median() for side in ("first", "second")]
     if not any(share > WAITING_LIMIT for share in shares):
         return None
-    first, second = (_percent(0.0 if pd.isna(share) else share) for share in shares)
+    first, second = (f"{0 if pd.isna(share) else 100 * share:.0f} %" for share in shares)
     return f"withheld: waited for data ({first} and {second} of the time)"
