@@ -220,9 +220,8 @@ def _pool(pool: Callable, node: Node) -> Callable:
     return Pool2D(pool, size, stride, padding, ceil=bool(node.attributes.get("ceil")), name=node.name)
 
 
-def dense(node: Node, layer: Callable) -> Callable:
-    """Return a dense layer. layer: keras.layers.Dense, or a class derived from it."""
-    return layer(
+def _dense(node: Node, rank: int) -> Callable:
+    return keras.layers.Dense(
         node.integer("units"),
         use_bias=bool(node.attributes["bias"]),
         kernel_initializer=np.zeros,
@@ -233,7 +232,7 @@ def dense(node: Node, layer: Callable) -> Callable:
 
 LAYERS: Mapping[str, Callable[[Node, int], Callable]] = {
     "Flatten": _flatten,
-    "Dense": lambda node, rank: dense(node, keras.layers.Dense),
+    "Dense": _dense,
     "Conv2D": lambda node, rank: convolution(keras.layers.Conv2D, node),
     "Conv1D": lambda node, rank: convolution(keras.layers.Conv1D, node),
     "Embedding": lambda node, rank: keras.layers.Embedding(

@@ -4,7 +4,7 @@ On the CPU, XLA computes convolutions in a compiled loop many times slower than 
 convolutions, JAX therefore compiles single steps there, and TensorFlow does without XLA.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Protocol
 
 import keras
@@ -29,9 +29,7 @@ TUNING = {
     "keras-jax": {
         "steps": {"text": "compiled steps without Keras's fit"},
         "epoch": {"text": "arrays on the device, an epoch as one program", "slow_with": "Conv", "resident": True},
-        "masks": {"text": "dropout masks in one pass, drawn once", "op": "Dropout"},
         "maxima": {"text": "gradients only where a maximum over time is", "device": "cpu", "op": "GlobalMaxPool1D"},
-        "narrow": {"text": "gradients of narrow layers with their axes exchanged", "device": "cpu", "op": "Dense"},
         "copies": {"text": "no copies of weights that are updated in place", "device": "cpu"},
     },
 }
@@ -62,19 +60,8 @@ class Conv1D(keras.layers.Conv1D):
         return (largest + self.bias if self.use_bias else largest)[:, None]
 
 
-LAYERS: Mapping[str, Mapping[str, Callable]] = {
-    "maxima": {"Conv1D": lambda node, rank: convolution(Conv1D, node)},
-}
-"""By step, entries in place of those of `keras_layers.LAYERS`; `Programs` has more."""
-
-
 class Programs(Protocol):
-    """The compiled training of a network, which changes the model's and the optimizer's variables.
-
-    layers: by step, entries in place of those of `keras_layers.LAYERS`.
-    """
-
-    layers: Mapping[str, Mapping[str, Callable]]
+    """The compiled training of a network, which changes the model's and the optimizer's variables."""
 
     def __init__(
         self,
@@ -138,14 +125,13 @@ class TunedKerasAdapter(KerasAdapter):
 
     def build(self, *, architecture: Architecture, device: str, **arguments: Any) -> None:
         self._steps = self._taken({node.op for node in architecture.nodes}, device)
-        programs = _programs()
-        layers = {**LAYERS, **programs.layers}
-        self._replaced_layers = {op: layer for step in self._steps for op, layer in layers.get(step, {}).items()}
+        if "maxima" in self._steps:
+            self._replaced_layers = {"Conv1D": lambda node, rank: convolution(Conv1D, node)}
         super().build(architecture=architecture, device=device, **arguments)
         self._maximised = maximised(architecture) if "maxima" in self._steps else set()
         self._set_maximised(True)
         auxiliary_weights = tuple(weight for _, weight in architecture.auxiliary)
-        self._programs = programs(self._model, self._optimizer, auxiliary_weights, self._steps)
+        self._programs = _programs()(self._model, self._optimizer, auxiliary_weights, self._steps)
         self._arrays: tuple[Any, Any] | None = None
 
     def load(self, *, split: str, inputs: np.ndarray | Stream, labels: np.ndarray) -> None:

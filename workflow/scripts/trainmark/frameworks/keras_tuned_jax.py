@@ -1,49 +1,18 @@
 """The tuned loop of Keras on JAX: steps without Keras's `fit`, which update their state in place."""
 
-from collections.abc import Callable, Collection, Mapping
-from types import MappingProxyType
+from collections.abc import Collection
 from typing import Any
 
 import jax
 import keras
 import numpy as np
 
-from trainmark.frameworks.jax_kernels import NARROW, bernoulli, compiled, fetched, narrow_product
-from trainmark.frameworks.keras_layers import dense
+from trainmark.frameworks.jax_kernels import compiled, fetched
 from trainmark.frameworks.keras_losses import mean_cross_entropy
-
-
-class Dropout(keras.layers.Dropout):
-    """Dropout with the masks that Keras's own layer draws in float32, in a fraction of its time on the CPU."""
-
-    def call(self, inputs: Any, training: bool = False) -> Any:
-        """Drop values in training."""
-        if not training or not self.rate:
-            return inputs
-        kept = bernoulli(self.seed_generator.next(), 1 - self.rate, inputs.shape)
-        return jax.numpy.where(kept, inputs / (1 - self.rate), 0)
-
-
-class Dense(keras.layers.Dense):
-    """A dense layer of Keras that computes its product by `narrow_product` if it is narrow."""
-
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
-        """Multiply by the kernel and add the bias."""
-        if inputs.shape[-1] < NARROW * self.units:
-            return super().call(inputs, training)
-        outputs = narrow_product(inputs, self.kernel.value)
-        return outputs + self.bias.value if self.use_bias else outputs
 
 
 class JaxPrograms:
     """See `keras_tuned.Programs`."""
-
-    layers: Mapping[str, Mapping[str, Callable]] = MappingProxyType(
-        {
-            "masks": {"Dropout": lambda node, rank: Dropout(node.attributes["rate"], name=node.name)},
-            "narrow": {"Dense": lambda node, rank: dense(node, Dense)},
-        }
-    )
 
     def __init__(
         self,

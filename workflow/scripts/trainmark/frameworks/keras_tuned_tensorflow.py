@@ -1,7 +1,6 @@
 """The tuned loop of Keras on TensorFlow: an epoch is a loop of the graph, compiled with XLA where that is faster."""
 
-from collections.abc import Callable, Collection, Mapping
-from types import MappingProxyType
+from collections.abc import Collection
 from typing import Any
 
 import keras
@@ -13,8 +12,6 @@ from trainmark.frameworks.keras_losses import mean_cross_entropy
 
 class TensorFlowPrograms:
     """See `keras_tuned.Programs`."""
-
-    layers: Mapping[str, Mapping[str, Callable]] = MappingProxyType({})
 
     def __init__(
         self,
