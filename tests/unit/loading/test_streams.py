@@ -1,21 +1,19 @@
 """Streams of images: the pixels are those of a plain reference, to the last bit, whatever loads them and from where."""
 
-import subprocess
-import sys
 import threading
 import time
 from itertools import product
 
 import numpy as np
 import pytest
-from harness import REPOSITORY
 from messages import message_of
 
 from trainmark.datasets.images.decoding import load_stored
 from trainmark.datasets.prepared import read_split
 from trainmark.errors import ConfigError, DataError
 from trainmark.loading import streams as module
-from trainmark.loading.streams import ITERATORS, open_streams
+from trainmark.loading.streams import open_streams
+from trainmark.loading.workers import ITERATORS
 from trainmark.recipes.batch_order import EpochFeed, epoch_feed
 from trainmark.recipes.input_transform import network_inputs
 from trainmark.recipes.recipe import InputTransform
@@ -213,21 +211,6 @@ def test_serial_loads_when_a_batch_is_needed_and_waiting_is_the_time_until_it_is
     assert waited + 0.1 <= stream.waiting_seconds <= waited + time.monotonic() - begin - 0.4
 
 
-def test_small_batches_keep_many_workers_busy(arrays, opened):
-    stream = opened(arrays, InputTransform(), settings("thread", 8), None)["train"]
-    barrier = threading.Barrier(8, timeout=20)
-    source, meets = stream._loader.source, iter(range(8))
-
-    class Meeting(Counting):
-        def read(self, key):
-            if next(meets, None) is not None:
-                barrier.wait()
-            return source.read(key)
-
-    stream._loader.source = Meeting(source, 0)
-    assert len(list(stream.training_batches(epoch_feed(50, 2, SEED, 1)))) == 25
-
-
 def test_a_store_that_is_not_there_or_not_right_and_tokens(shared_photographs, opened, monkeypatch, tmp_path):
     for store in ("mapped", "memory"):
         no_store = rf"^loader.store: found {store}, but the dataset small has no packed store; set it to files, or add"
@@ -258,19 +241,3 @@ def test_a_photograph_that_is_damaged_in_mid_epoch(shared_photographs, opened, i
         path.write_bytes(content)
     assert message.startswith(f"{path}: empty file; it could be decoded when it was prepared: ")
     assert len(list(stream.training_batches(EpochFeed(None, 2, 21, 0, SEED)))) == 11, "the workers go on"
-
-
-def test_a_stream_of_arrays_loads_no_image_decoder(arrays):
-    """Neither in its process, nor in those that load."""
-    code = f"""
-import sys
-from pathlib import Path
-from trainmark.loading import streams
-from trainmark.recipes.recipe import InputTransform
-transform = InputTransform(random_flip=True)
-opened = streams.open_streams(Path({str(arrays.folder)!r}), None, transform, "float32", {settings("thread")!r}, 2)
-assert len(list(opened["train"].stored_batches(8))) == 7
-opened["train"].close()
-assert not {{"cv2", "simplejpeg", "PIL"}} & sys.modules.keys()
-"""
-    subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(REPOSITORY / "workflow/scripts")}, check=True)

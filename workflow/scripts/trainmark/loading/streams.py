@@ -16,15 +16,12 @@ from trainmark.datasets.catalogue import SPLITS
 from trainmark.errors import DataError
 from trainmark.loading.buffers import Buffers
 from trainmark.loading.pieces import Piece, SplitLoader, windows_of
-from trainmark.loading.processes import Processes
 from trainmark.loading.sources import ArraySource, Source
-from trainmark.loading.workers import Serial, Threads, Workers
+from trainmark.loading.workers import Workers
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.input_transform import Windows, draw_windows
 from trainmark.recipes.recipe import InputTransform
 from trainmark.recipes.stream import Batch, Stream
-
-ITERATORS: Mapping[str, type[Workers]] = {"serial": Serial, "thread": Threads, "process": Processes}
 
 LARGEST_PIECE = 16
 """Most samples of a piece; handing it out then costs about a hundredth of decoding them."""
@@ -57,11 +54,11 @@ def open_streams(
     packed: folder of the packed store; needed for image files that are read from it.
 
     Raises DataError if files of the dataset are damaged, ConfigError if the settings ask for a store that there is not,
-    and LoaderError if processes cannot be started.
+    and LoaderError if processes can't be started.
     """
     opened = {split: _open_source(dataset_folder, split, settings["store"], packed) for split in splits}
     loaders = {split: SplitLoader(source, mean_image, transform, dtype) for split, (source, _) in opened.items()}
-    workers = ITERATORS[settings["iterator"]](loaders, settings["jobs"] or cpus)
+    workers = Workers(settings["iterator"], loaders, settings["jobs"] or cpus)
     return {split: ImageStream(split, labels, transform, workers) for split, (_, labels) in opened.items()}
 
 
@@ -164,7 +161,7 @@ class ImageStream(Stream):
     def _finished(self, loading: deque[_Loading], ahead: int) -> Batch:
         """Wait for the first batch and return it: a copy if the caller keeps so many that memory would grow."""
         for piece in loading[0].pieces:
-            piece.result()
+            self._workers.wait_for(piece)
         batch = loading.popleft()
         limit = ahead + 1 + KEPT_BATCHES
         return (batch.inputs.copy("K") if self._buffers.is_scarce(limit) else batch.inputs), batch.labels
