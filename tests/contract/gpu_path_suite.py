@@ -172,7 +172,7 @@ def test_a_compiled_epoch_knows_its_number_of_steps():
     def step(state, inputs, labels):
         return state + inputs.sum(0), labels.sum() + state.sum()
 
-    _, epoch = compiled(step, copies=True)
+    _, epoch = compiled(step)
     inputs, labels = samples(22, "float32")
     arguments = (np.zeros((4, 5), "float32"), *feed(range(22), 4).whole_batches(), (inputs[:, 0], labels))
     program = epoch(*arguments)

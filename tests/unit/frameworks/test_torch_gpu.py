@@ -71,18 +71,6 @@ def test_a_worker_tells_nccl_its_gpu(device, backend, gpu):
     }  # fmt: skip
 
 
-def test_arrays_on_a_gpu_are_reported_with_its_name_and_peak_memory_in_mib():
-    adapter = create_adapter("torch", threads=2)
-    adapter._device = torch.device("cuda", 0)
-    adapter._network = mock.Mock(parameters=lambda: iter([mock.Mock(device=adapter._device)]))
-    with (
-        mock.patch.object(torch.cuda, "get_device_name", lambda gpu: ["NVIDIA H100"][gpu]),
-        mock.patch.object(torch.cuda, "max_memory_allocated", lambda: 2**30),
-    ):
-        assert adapter.describe_device() == {"kind": "gpu", "name": "NVIDIA H100"}
-        assert adapter.device_memory_mib() == 1024
-
-
 def test_gpus_that_torch_counts_but_can_not_use_are_refused():
     """It counts them with NVML, also if the driver is too old for its CUDA."""
     assert not torch.cuda.is_available()

@@ -23,12 +23,6 @@ def test_a_hidden_package_can_be_imported_afterwards():
     assert importlib.import_module("colorsys")
 
 
-def test_a_package_that_is_loaded_stays_so():
-    with _hidden(["json"]):
-        assert importlib.import_module("json")
-    assert "json" in sys.modules
-
-
 @pytest.mark.parametrize("name", known_frameworks())
 def test_the_environment_of_a_framework_lacks_what_is_hidden(name):
     """Otherwise a package would be hidden that the framework needs."""

@@ -8,10 +8,6 @@ import time_tuning
 import trace_training
 import train
 
-from trainmark.errors import ConfigError
-from trainmark.plan import code_digests
-from trainmark.plan.dependencies import training_code
-from trainmark.recipes.catalogue import RECIPES
 from trainmark.trainer import Trainer
 
 OWN = {
@@ -73,16 +69,3 @@ def test_what_does_not_fit_together_or_is_no_json_is_refused(parsed, script, giv
     assert ended.value.code == 2
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith(f"{script.__name__}.py: error: ") and told in last
-
-
-def test_a_setting_that_is_missing_is_named(parsed):
-    settings = parsed(train)["settings"]
-    assert settings["seed"] == 1
-    with pytest.raises(ConfigError, match="--settings lacks the key batch_size"):
-        settings["batch_size"]
-
-
-@pytest.mark.parametrize("script", ["train", "trace_training"])
-def test_the_arguments_are_part_of_the_code_of_runs_and_traces(script):
-    starts = training_code(RECIPES["imdb-cnn"], Trainer("chainer", "cpu"), script)
-    assert "trainmark.training.arguments" in code_digests.digests(*starts)

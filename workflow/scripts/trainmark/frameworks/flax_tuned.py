@@ -25,7 +25,6 @@ TUNING = {
         "steps": {"text": "compiled steps without nnx.jit, updated in place"},
         "epoch": {"text": "arrays on the device, an epoch as one program", "slow_with": "Conv", "resident": True},
         "maxima": {"text": "gradients only where a maximum over time is", "device": "cpu", "op": "GlobalMaxPool1D"},
-        "copies": {"text": "no copies of weights that are updated in place", "device": "cpu"},
     }
 }
 """The steps from the stock loop, see `tuning.TuningStep`."""
@@ -82,7 +81,7 @@ class TunedFlaxAdapter(FlaxAdapter):
             loss = train(*trained, inputs, labels)
             return jax.tree.leaves(nnx.state(trained)), loss
 
-        self._step, self._epoch = compiled(step, copies="copies" not in self._steps)
+        self._step, self._epoch = compiled(step)
 
     def _set_maximised(self, names: set[str], value: bool) -> None:
         for name in names:

@@ -6,19 +6,13 @@ from typing import Any
 import jax
 import numpy as np
 
-IN_PLACE = {"xla_cpu_copy_insertion_use_region_analysis": True}
-"""Compiler option with which XLA sees that weights are read for the last time before they are updated in place."""
 
-
-def compiled(
-    step: Callable[..., tuple], copies: bool
-) -> tuple[Callable[..., tuple], Callable[..., Callable[..., tuple]]]:
+def compiled(step: Callable[..., tuple]) -> tuple[Callable[..., tuple], Callable[..., Callable[..., tuple]]]:
     """Return (step, epoch): a step as a program, and a function that compiles the program of a whole epoch.
 
     Both programs update the state in place.
 
     step: a function (state, inputs, labels) -> (state, loss).
-    copies: let XLA copy weights before it updates them; see IN_PLACE.
 
     `epoch` takes (state, batches, last, (inputs, labels)) and trains nothing: it returns the program for arrays of
     these shapes, compiled at the first call. The program takes the same arguments and returns (state, losses), after a
@@ -38,10 +32,7 @@ def compiled(
         state, loss = step_of(state, last)
         return state, jax.numpy.append(losses, loss)
 
-    options = None if copies else IN_PLACE
-    jitted_step, jitted_epoch = (
-        jax.jit(function, donate_argnums=0, compiler_options=options) for function in (step, epoch)
-    )
+    jitted_step, jitted_epoch = (jax.jit(function, donate_argnums=0) for function in (step, epoch))
     programs: dict[tuple, Callable[..., tuple]] = {}
 
     def program(state: Any, batches: np.ndarray, last: np.ndarray, arrays: tuple) -> Callable[..., tuple]:

@@ -30,7 +30,6 @@ TUNING = {
         "steps": {"text": "compiled steps without Keras's fit"},
         "epoch": {"text": "arrays on the device, an epoch as one program", "slow_with": "Conv", "resident": True},
         "maxima": {"text": "gradients only where a maximum over time is", "device": "cpu", "op": "GlobalMaxPool1D"},
-        "copies": {"text": "no copies of weights that are updated in place", "device": "cpu"},
     },
 }
 """The steps from the stock loop, see `tuning.TuningStep`."""

@@ -36,7 +36,7 @@ class JaxPrograms:
             trained, constants = optimizer.stateless_apply(constants, gradients, trained)
             return (trained, others, constants), value
 
-        self._step, self._epoch = compiled(step, copies="copies" not in steps)
+        self._step, self._epoch = compiled(step)
 
     def compile_loop(self, batches: np.ndarray, last: np.ndarray, arrays: tuple) -> None:
         self._epoch(self._state, batches, last, arrays)
