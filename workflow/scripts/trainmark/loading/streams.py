@@ -104,7 +104,12 @@ class ImageStream(Stream):
         order = np.arange(feed.samples) if feed.order is None else feed.order
         if self._drawn is None or self._drawn[0] != feed.augmentation_seed:  # the parts of an epoch share its windows
             self._drawn = feed.augmentation_seed, self._windows(self._transform, feed.augmentation_seed)
-        return self._timed(self._batches(order, feed.batch_size, self._drawn[1]))
+        for batch in self._timed(self._batches(order, feed.batch_size, self._drawn[1])):
+            samples = len(batch[1])
+            yield batch
+            del batch  # its memory can be used again
+            if self.on_batch:
+                self.on_batch(samples, feed.batch_size)
 
     def stored_batches(self, batch_size: int, samples: np.ndarray | None = None) -> Iterator[Batch]:
         """See `Stream.stored_batches`. Raises what `training_batches` raises."""
