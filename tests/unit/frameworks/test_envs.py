@@ -31,8 +31,6 @@ LOCKED = {
 }
 """The versions of the locks by package, for environments of torch and for the others."""
 
-ON_GPU = re.compile(r"(nvidia|cupy|cuda|jax_cuda12)_.*|tensorflow")
-"""What a GPU build adds."""
 
 BRINGING = packages_distributions()
 """The installed distributions of each package."""
@@ -166,10 +164,3 @@ def test_an_environment_has_what_its_group_names(env):
             waiting += groups[need["include-group"]]
         else:
             assert normal(re.match(r"[\w.-]+", need)[0]) in named_in(env) | needed
-
-
-@pytest.mark.parametrize("env", [env for env in ENVIRONMENTS if env.endswith("-gpu")])
-def test_a_gpu_build_differs_where_it_must(env):
-    cpu, gpu = (set(pins_in(conda_file(name).read_text())) for name in (env.removesuffix("-gpu"), env))
-    assert cpu - gpu <= {"tensorflow-cpu"}
-    assert gpu - cpu and all(ON_GPU.fullmatch(normal(name)) for name in gpu - cpu), gpu - cpu

@@ -20,8 +20,6 @@ OWN = {
 SHARED = ["--trainer", "chainer-cpu", "--dataset-folder", "prepared", "--out", "out"]
 SHARED += ["--settings", '{"seed": 1}', "--recipe", "imdb-cnn"]
 
-both = pytest.mark.parametrize("script", OWN, ids=lambda script: script.__name__)
-
 
 @pytest.fixture
 def parsed(monkeypatch):
@@ -34,7 +32,7 @@ def parsed(monkeypatch):
     return parse
 
 
-@both
+@pytest.mark.parametrize("script", OWN, ids=lambda script: script.__name__)
 def test_defaults_and_values_from_the_command_line(parsed, script):
     shared = {"recipe": "imdb-cnn", "dataset_folder": Path("prepared"), "mean": None}
     shared |= {"trainer": Trainer("chainer", "cpu"), "settings": {"seed": 1}, "threads": 1, "log": None}
@@ -49,7 +47,6 @@ def test_defaults_and_values_from_the_command_line(parsed, script):
 SETTINGS = "argument --settings: found {}; allowed: a JSON object such as"
 
 
-@both
 @pytest.mark.parametrize(
     ("given", "told"),
     [
@@ -63,9 +60,9 @@ SETTINGS = "argument --settings: found {}; allowed: a JSON object such as"
         (["--settings", "[1]"], SETTINGS.format("[1]")),
     ],
 )
-def test_what_does_not_fit_together_or_is_no_json_is_refused(parsed, script, given, told, capsys):
+def test_what_does_not_fit_together_or_is_no_json_is_refused(parsed, given, told, capsys):
     with pytest.raises(SystemExit) as ended:
-        parsed(script, *given)
+        parsed(train, *given)
     assert ended.value.code == 2
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith(f"{script.__name__}.py: error: ") and told in last
+    assert last.startswith("train.py: error: ") and told in last

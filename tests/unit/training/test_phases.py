@@ -132,26 +132,6 @@ def test_reading_inside_a_phase_counts_it_until_now_and_does_not_end_it(clock):
     assert phase_times.until_now() == (phases(steady=3.0), 3.0)
 
 
-@pytest.mark.parametrize("under_way", [False, True])
-def test_a_phase_that_begins_or_ends_while_another_thread_reads_counts_once(clock, under_way):
-    """Simulated on one thread: the phase begins or ends just after `until_now` has read the clock."""
-    phase_times = PhaseTimes(start=100.0)
-    phase = phase_times.phase("steady")
-    if under_way:
-        phase.__enter__()
-    clock.now += 2.0
-
-    def monotonic_and_meanwhile() -> float:
-        read = clock.now
-        module.time.monotonic = clock.monotonic
-        clock.now += 1.0
-        phase.__exit__(None, None, None) if under_way else phase.__enter__()
-        return read
-
-    module.time.monotonic = monotonic_and_meanwhile
-    assert phase_times.until_now() == (phases(steady=2.0) if under_way else phases(other=2.0), 2.0)
-
-
 # --- resuming after an earlier process ----------------------------------------------------------------------------
 
 

@@ -24,9 +24,8 @@ from trainmark.machine.locks import DeviceLock
 from trainmark.networks.layers import training_flops
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.recipes.recipe import Optimizer
 from trainmark.records.record import read_record, write_record
-from trainmark.records.resolved import input_of, optimizer_of
+from trainmark.records.resolved import input_of
 from trainmark.records.step_losses import step_losses
 from trainmark.trainer import Trainer
 from trainmark.training import peak as peak_module
@@ -193,28 +192,6 @@ def test_a_finished_run(train):
     assert set(adapter.built["weights"]) == {"dense1.kernel", "dense1.bias", "dense2.kernel", "dense2.bias"}
     loaded = [call for call in adapter.calls if isinstance(call, tuple)]
     assert loaded == [(split, (SAMPLES, 1, 28, 28), np.float32) for split in ("train", "test")]
-
-
-def test_a_schedule_reaches_every_epoch(train):
-    """Milestone 2: two epochs at the experiment's rate, scaled with the batch, and the third at a tenth of it."""
-    adapter = FakeAdapter(GOOD)
-    schedule = {"milestones": [2], "scale_with_batch": True}
-    record = train(adapter, optimizer={"rule": "momentum_sgd", "momentum": 0.5}, learning_rate_schedule=schedule)
-    scaled = 0.01 * BATCH_SIZE / 256
-    rates = [dict(feed.rates)["learning_rate"] for feed in adapter.feeds]
-    assert rates == pytest.approx([scaled, scaled, scaled / 10], rel=1e-14)
-    assert adapter.built["optimizer"] == Optimizer("momentum_sgd", rates[0], (("momentum", 0.5),))
-    assert adapter.compiled[0].rates == adapter.feeds[0].rates
-    assert optimizer_of(record) == {"rule": "momentum_sgd", "learning_rate": 0.01, "momentum": 0.5}
-    assert record["settings"]["learning_rate_schedule"] == schedule
-
-
-def test_one_epoch_is_all_warm_up(train):
-    record = train(FakeAdapter(GOOD), run=replace(RUN, epochs=1))
-    assert record["result"]["steady_epoch_seconds"] is record["result"]["samples_per_second"] is None
-    assert record["phases_seconds"]["steady"] == 0
-    peak = record["peak"]
-    assert peak["training_flops_per_second"] == 10 * peak["training_flops_per_sample"] / record["curves"][0]["seconds"]
 
 
 @pytest.mark.parametrize(

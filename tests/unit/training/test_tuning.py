@@ -107,13 +107,6 @@ def test_fewer_threads_are_chosen_as_long_as_they_are_faster(timed, best, tried)
     assert tuning["threads"] == best
 
 
-@pytest.mark.parametrize("changes", [{"device": "gpu"}, {"kind": "image_lists"}], ids=["on a GPU", "from files"])
-def test_fewer_threads_are_not_tried(timed, changes):
-    tuning, _ = measured(timed(**changes), lambda steps, threads, turn: float(threads))
-    assert {step["step"] for step in tuning["steps"]} >= {"slices"}
-    assert "threads" not in {step["step"] for step in tuning["steps"]} and tuning["threads"] == 4
-
-
 def test_steps_without_an_effect_are_left_out(timed):
     resident = [step.name for step in timed(framework="keras-jax").steps()]
     assert resident == ["steps", "epoch"]

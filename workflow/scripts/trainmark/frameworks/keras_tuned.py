@@ -4,8 +4,8 @@ On the CPU, XLA computes convolutions in a compiled loop many times slower than 
 convolutions, JAX therefore compiles single steps there, and TensorFlow does without XLA.
 """
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -59,51 +59,12 @@ class Conv1D(keras.layers.Conv1D):
         return (largest + self.bias if self.use_bias else largest)[:, None]
 
 
-class Programs(Protocol):
-    """The compiled training of a network, which changes the model's and the optimizer's variables."""
-
-    def __init__(
-        self,
-        model: keras.Model,
-        optimizer: keras.optimizers.Optimizer,
-        auxiliary_weights: tuple,
-        steps: Collection[str],
-    ) -> None: ...
-
-    def compile_loop(self, batches: np.ndarray, last: np.ndarray, arrays: tuple[Any, Any]) -> None:
-        """Compile what `loop` needs for arrays of these shapes. It may train a step."""
-
-    def loop(self, batches: np.ndarray, last: np.ndarray, arrays: tuple[Any, Any]) -> Any:
-        """Train a step for each of the batches, and one for `last` if it is not empty.
-
-        batches: sample indices (steps, batch size). last: those of a smaller batch.
-        arrays: what `send` returned.
-
-        Returns the loss of each step, (steps,).
-        """
-
-    def step(self, inputs: Any, labels: Any) -> Any:
-        """Train a step and return its loss."""
-
-    def stack(self, losses: list) -> Any:
-        """Return the losses of single steps as one array, (steps,)."""
-
-    def send(self, inputs: np.ndarray, labels: np.ndarray) -> tuple[Any, Any]:
-        """Return arrays on the device, once they are there: otherwise the next phase would wait for them."""
-
-    def begin(self) -> None:
-        """Take the state from the variables. To be called before the first step of an epoch."""
-
-    def finish(self) -> None:
-        """Write the state back into the variables. To be called after the last step."""
-
-
 def create(framework: str, threads: int, taken: StepsTaken) -> "TunedKerasAdapter":
     """Return the tuned adapter of a framework."""
     return TunedKerasAdapter(framework, threads, taken)
 
 
-def _programs() -> type[Programs]:
+def _programs() -> Callable[..., Any]:
     if keras.backend.backend() == "jax":
         from trainmark.frameworks.keras_tuned_jax import JaxPrograms
 
@@ -169,7 +130,6 @@ class TunedKerasAdapter(KerasAdapter):
         return np.asarray(ops.convert_to_numpy(losses), np.float64)
 
     def _begin(self, feed: EpochFeed) -> None:
-        """Give an epoch its rates and its seed."""
         set_rates(self._optimizer, feed.rates)
         self._seed_dropout(feed.dropout_seed)
         self._programs.begin()

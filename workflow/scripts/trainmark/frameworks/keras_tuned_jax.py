@@ -12,7 +12,10 @@ from trainmark.frameworks.keras_losses import mean_cross_entropy
 
 
 class JaxPrograms:
-    """See `keras_tuned.Programs`."""
+    """The compiled training of a network, which changes the model's and the optimizer's variables.
+
+    `keras_tuned_tensorflow` has the same methods.
+    """
 
     def __init__(
         self,
@@ -39,9 +42,14 @@ class JaxPrograms:
         self._step, self._epoch = compiled(step)
 
     def compile_loop(self, batches: np.ndarray, last: np.ndarray, arrays: tuple) -> None:
+        """Compile what `loop` needs for arrays of these shapes."""
         self._epoch(self._state, batches, last, arrays)
 
     def loop(self, batches: np.ndarray, last: np.ndarray, arrays: tuple) -> Any:
+        """Train a step for each of the batches, and one for `last` if it is not empty; return their losses, (steps,).
+
+        batches: sample indices (steps, batch size). last: those of a smaller batch. arrays: what `send` returned.
+        """
         program = self._epoch(self._state, batches, last, arrays)
         self._state, losses = program(self._state, batches, last, arrays)
         return losses
@@ -54,12 +62,15 @@ class JaxPrograms:
         return fetched(losses)
 
     def send(self, inputs: np.ndarray, labels: np.ndarray) -> tuple:
+        """Return arrays on the device, once they are there: otherwise the next phase would wait for them."""
         return jax.block_until_ready(jax.device_put((inputs, labels)))
 
     def begin(self) -> None:
+        """Take the state from the variables, before the first step of an epoch."""
         self._state = tuple([variable.value for variable in variables] for variables in self._variables)
 
     def finish(self) -> None:
+        """Write the state back into the variables, after the last step."""
         for variables, values in zip(self._variables, self._state, strict=True):
             for variable, value in zip(variables, values, strict=True):
                 variable.assign(value)

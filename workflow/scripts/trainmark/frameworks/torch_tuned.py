@@ -94,7 +94,6 @@ class FusedRMSprop(Counted, torch.optim.Adam):
         super().__init__(parameters, lr=lr, betas=(0.0, alpha), eps=eps, fused=True, capturable=True)
 
     def begin(self) -> None:
-        """See `Counted.begin`."""
         super().begin()
         for name, array in self.arrays().items():
             if name.endswith(".step"):
@@ -255,5 +254,4 @@ class TunedTorchAdapter(TorchAdapter):
 
 
 def _alone(inputs: torch.Tensor, labels: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Return the batches of a graph of one step: that which it is given."""
     return [(inputs, labels)]

@@ -32,9 +32,6 @@ BATCHES_AHEAD = 2
 PIECES_AHEAD = 2
 """Least number of pieces for each job in the batches ahead."""
 
-KEPT_BATCHES = 3
-"""Batches that a consumer may keep without getting copies: that of this step, and those of steps not yet computed."""
-
 
 def open_streams(
     dataset_folder: Path,
@@ -63,7 +60,6 @@ def open_streams(
 
 
 def _open_source(folder: Path, split: str, store: str, packed: Path | None) -> tuple[Source, np.ndarray]:
-    """Return where the images of a split are read from, and their labels."""
     kind = prepared.read_manifest(folder)["kind"]
     if kind == "image_lists":
         from trainmark.loading.photographs import open_photographs  # here: a training on arrays needs no decoders
@@ -146,15 +142,14 @@ class ImageStream(Stream):
             for start in range(0, len(order), batch_size):
                 loading.append(self._start(order[start : start + batch_size], batch_size, size, windows))
                 if len(loading) > ahead:
-                    yield self._finished(loading, ahead)
+                    yield self._finished(loading)
             while loading:
-                yield self._finished(loading, ahead)
+                yield self._finished(loading)
         finally:  # also if the caller stops early, or a piece fails
             rest = [piece for batch in loading for piece in batch.pieces if not piece.cancel()]
             wait(rest)
 
     def _start(self, samples: np.ndarray, batch_size: int, piece_size: int, windows: Windows) -> _Loading:
-        """Start to load a batch."""
         memory, offset = self._buffers.take(batch_size * self._loader.sample_bytes)
         batch = _Loading(self._loader.batch_in(memory, len(samples)), self.labels[samples], [])
         for first in range(0, len(samples), piece_size):
@@ -163,10 +158,8 @@ class ImageStream(Stream):
             batch.pieces.append(self._workers.submit(piece, batch.inputs, first, (offset, memory.nbytes)))
         return batch
 
-    def _finished(self, loading: deque[_Loading], ahead: int) -> Batch:
-        """Wait for the first batch and return it: a copy if the caller keeps so many that memory would grow."""
+    def _finished(self, loading: deque[_Loading]) -> Batch:
         for piece in loading[0].pieces:
             self._workers.wait_for(piece)
         batch = loading.popleft()
-        limit = ahead + 1 + KEPT_BATCHES
-        return (batch.inputs.copy("K") if self._buffers.is_scarce(limit) else batch.inputs), batch.labels
+        return batch.inputs, batch.labels

@@ -138,7 +138,6 @@ class Training:
         return None
 
     def _peak(self) -> dict:
-        """Return `peak` of the record."""
         device, limit_mib = self.run.trainer.device, self.settings["memory_limit_mib"]
         here = len(self._ranks.local)
         measure = partial(measure_peak, self._adapter, device, self.job.threads, limit_mib, here)
@@ -231,7 +230,6 @@ class Training:
         )
 
     def _parts_to_compile(self) -> Iterable[EpochFeed]:
-        """Return a part of an epoch of each size."""
         return {part.samples: part for part in self._feed(1).parts(self._part_steps)}.values()
 
     @property
@@ -376,7 +374,6 @@ class Training:
         self._ranks.wait()
 
     def _evaluate(self, split: str) -> Evaluation:
-        """Let the first rank evaluate a split, and return loss and accuracies on all."""
         return self._ranks.from_first(lambda: self._evaluate_here(split))
 
     def _evaluate_here(self, split: str) -> Evaluation:
