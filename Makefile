@@ -20,7 +20,7 @@ BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
 .PHONY: all paper paper-archive rocrate report test gpu-check expected torch torch-cpu workers cluster clean help lint coverage test-slow test-parity test-faults \
   test-adversary test-load test-gpu test-benchmarks test-cluster test-environments test-fresh test-settings test-real-data certify-networks \
   bench-images bench-imagenet bench-loading bench-phases bench-records bench-report bench-screens bench-verdicts bench-watching \
-  bench-intervals bench-epochs bench-steps bench-loops bench-own bench-workers bench-naive bench-clipped bench-narrow bench-start bench-cluster bench-matrices bench-tests \
+  bench-intervals bench-epochs bench-steps bench-loops bench-own bench-workers bench-naive bench-clipped bench-start bench-cluster bench-matrices bench-tests \
   bench-workflow lock gpu-quick prepare images
 
 ##@ For users
@@ -198,9 +198,6 @@ bench-naive: $(VENV)/.installed ## when the Julia benchmark's cross entropy beco
 
 bench-clipped: $(VENV)/.installed ## test losses of keras-mnist as Keras of 2017 computed them (needs its runs in results/): seconds
 	@$(BENCHMARK)/clipped_loss.py
-
-bench-narrow: $(VENV)/.installed ## gradients of narrow layers in JAX, and their transposes: a minute
-	@$(BENCHMARK)/narrow_layers.py
 
 # Also on a machine that does other work: it prints minima and their ratios.
 bench-start: $(VENV)/.installed ## seconds to the first step beside the bare import (ROUNDS=3): some minutes

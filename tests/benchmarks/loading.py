@@ -27,7 +27,8 @@ from trainmark.datasets.images.packed import pack
 from trainmark.datasets.images.parallel import chunks, in_order
 from trainmark.datasets.prepare import prepare
 from trainmark.datasets.samples import ImageLists
-from trainmark.loading.streams import ITERATORS, ImageStream, open_streams
+from trainmark.loading.streams import ImageStream, open_streams
+from trainmark.loading.workers import ITERATORS
 from trainmark.recipes.batch_order import epoch_feed
 from trainmark.recipes.recipe import InputTransform
 

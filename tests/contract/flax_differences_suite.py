@@ -15,7 +15,6 @@ from flax import nnx
 
 from trainmark.frameworks.flax_layers import LAYERS, BatchNorm
 from trainmark.frameworks.flax_optimizers import create_rule
-from trainmark.frameworks.flax_tuned import Dropout
 from trainmark.frameworks.registry import create_adapter
 from trainmark.networks.ops import Node
 
@@ -44,20 +43,6 @@ def updated(rule, gradients, dtype="float64", first=1.0, rates=None):
         updates, state = optimizer.update(jnp.full(1, gradient, dtype), state, weight)
         weight = optax.apply_updates(weight, updates)
     return float(weight[0])
-
-
-# --- dropout --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("rate", [0.0, 0.2, 0.25, 0.5, 0.999])
-def test_tuned_dropout_draws_the_masks_of_flax_own_layer_in_float32(rate):
-    jax.config.update("jax_enable_x64", False)
-    theirs, ours = (kind(rate, rngs=nnx.Rngs(5)) for kind in (nnx.Dropout, Dropout))
-    x = array(257, 31, 3).astype("float32")
-    for _ in range(2):
-        np.testing.assert_array_equal(ours(x), theirs(x))
-    ours.eval()
-    np.testing.assert_array_equal(ours(x), x)
 
 
 # --- batch normalisation --------------------------------------------------------------------------------------------

@@ -16,9 +16,9 @@ from jax.experimental.layout import Format, Layout
 from streams import ArrayStream
 from test_run import GPU_RUN
 
-from trainmark.errors import DeviceError, MeasurementError
+from trainmark.errors import MeasurementError
 from trainmark.frameworks import jax_platform
-from trainmark.frameworks.jax_kernels import compiled, fetched
+from trainmark.frameworks.jax_kernels import compiled
 from trainmark.frameworks.registry import create_adapter
 from trainmark.recipes.batch_order import epoch_feed
 from trainmark.recipes.initial_weights import draw_initial_weights
@@ -108,17 +108,6 @@ def test_a_run_on_the_gpu_computes_what_one_on_the_cpu_does(framework, train):
         assert on_gpu["curves"][0][name] == on_cpu["curves"][0][name]
 
 
-def test_a_run_whose_arrays_stayed_on_the_cpu_fails(framework, train):
-    with jax.default_device(CPU), pytest.raises(DeviceError, match="was asked for the device gpu but put its arrays"):
-        train(create_adapter(framework, 2), run=GPU_RUN)
-
-
-def test_a_run_that_uses_no_gpu_memory_fails(framework, train, replaced):
-    replaced(peak_bytes=lambda jax, gpu: 0)
-    with pytest.raises(DeviceError, match="was told to train on the GPU but uses no GPU memory"):
-        train(create_adapter(framework, 2), run=GPU_RUN)
-
-
 def test_a_run_out_of_memory_is_a_result(framework, train, replaced):
     replaced(data=lambda jax, array: jax.numpy.zeros(1 << 50))
     record = train(create_adapter(framework, 2), run=GPU_RUN)
@@ -172,7 +161,7 @@ def test_a_compiled_epoch_knows_its_number_of_steps():
     def step(state, inputs, labels):
         return state + inputs.sum(0), labels.sum() + state.sum()
 
-    _, epoch = compiled(step, copies=True)
+    _, epoch = compiled(step)
     inputs, labels = samples(22, "float32")
     arguments = (np.zeros((4, 5), "float32"), *feed(range(22), 4).whole_batches(), (inputs[:, 0], labels))
     program = epoch(*arguments)
@@ -181,13 +170,6 @@ def test_a_compiled_epoch_knows_its_number_of_steps():
     state, losses = program(*arguments)
     np.testing.assert_allclose(state, inputs[:, 0].sum(0), rtol=1e-5)
     assert losses.shape == (6,)
-
-
-@pytest.mark.parametrize("count", [1, 64, 65])
-def test_losses_of_single_steps_are_fetched_in_order(count):
-    losses = fetched([jax.numpy.asarray(step, "float32") for step in range(count)])
-    assert losses.dtype == np.float64
-    np.testing.assert_array_equal(losses, np.arange(count))
 
 
 # --- waiting --------------------------------------------------------------------------------------------------------

@@ -71,43 +71,6 @@ def test_tensorflow_tunes_no_dataset_of_ours_whose_epochs_would_wait_for_its_thr
                 np.testing.assert_array_equal(values, due)
 
 
-# --- dropout --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.skipif(BACKEND != "jax", reason="on JAX alone")
-@pytest.mark.parametrize("rate", [0.0, 0.2, 0.25, 0.5, 0.999])
-def test_tuned_dropout_draws_the_masks_of_keras_own_layer_in_float32(rate):
-    import jax
-
-    from trainmark.frameworks.keras_tuned_jax import Dropout
-
-    jax.config.update("jax_enable_x64", False)
-    keras.config.set_floatx("float32")
-    keras.config.set_dtype_policy("float32")
-    theirs, ours = (layer(rate, seed=5) for layer in (keras.layers.Dropout, Dropout))
-    x = array(257, 31, 3).astype("float32")
-    for _ in range(2):
-        np.testing.assert_array_equal(numpy(ours(x, training=True)), numpy(theirs(x, training=True)))
-    np.testing.assert_array_equal(numpy(ours(x)), x)
-
-
-@pytest.mark.skipif(BACKEND != "jax", reason="on JAX alone")
-def test_a_narrow_product_has_the_gradients_of_a_product():
-    """Its kernel has a gradient of its own; the barrier in it must not be taken for an operation."""
-    import jax
-
-    from trainmark.frameworks.jax_kernels import narrow_product
-
-    jax.config.update("jax_enable_x64", True)
-    inputs, kernel, weights = array(16, 100), array(100, 3), array(16, 3)
-    ours, theirs = (
-        jax.grad(lambda a, b, product=product: (product(a, b) * weights).sum(), argnums=(0, 1))(inputs, kernel)
-        for product in (narrow_product, lambda inputs, kernel: inputs @ kernel)
-    )
-    for gradient, expected in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(numpy(gradient), numpy(expected), rtol=1e-13, atol=1e-14)
-
-
 # --- batch normalisation --------------------------------------------------------------------------------------------
 
 

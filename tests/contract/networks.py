@@ -35,7 +35,7 @@ def _image_network():
     graph.add("pool2", "AvgPool2D", size=2)
     graph.add("dropout", "Dropout", rate=0.25)
     graph.add("flatten", "Flatten")
-    graph.add("fc", "Dense", units=3)  # of 104 inputs: narrow in the tuned loop of Keras on JAX
+    graph.add("fc", "Dense", units=3)
     return graph.architecture("images", (("head_fc2", 0.3),))
 
 

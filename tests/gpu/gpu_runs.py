@@ -86,7 +86,7 @@ class Runs:
             "experiment": "gpu", "recipe": recipe, "dataset": dataset, "trainer": Trainer(framework, device, loop),
             "dataset-folder": self.folder / dataset, "epochs": epochs, "repeat": 1,
             "threads": 4 if device == "gpu" else 2,
-            "settings": json.dumps(SETTINGS | settings), "checkpoint-seconds": 0,
+            "settings": json.dumps(SETTINGS | settings),
             "log": record.with_name("log"), "out": record,
         }  # fmt: skip
         if dataset != "texts":
@@ -97,7 +97,8 @@ class Runs:
     def train(self, *arguments, environment=None, **settings):
         """Train a run and return its record."""
         command, record = self.command(*arguments, **settings)
-        done = subprocess.run(command, capture_output=True, text=True, env=importing(**environment or {}), check=False)
+        variables = importing(TRAINMARK_CHECKPOINT_SECONDS="0", **environment or {})
+        done = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
         return read_record(record)
 
@@ -105,7 +106,11 @@ class Runs:
         """Start a run; (process, record, log)."""
         command, record = self.command(*arguments, **settings)
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=importing()
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=importing(TRAINMARK_CHECKPOINT_SECONDS="0"),
         )
         return process, record, record.with_name("log")
 

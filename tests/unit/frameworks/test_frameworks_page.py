@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from harness import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "frameworks.md").read_text()
@@ -36,25 +35,3 @@ def test_every_named_test_exists():
 
 def test_every_tested_difference_is_listed():
     assert names_in(*DIFFERENCES) - set(re.findall(r"`(test_\w+)`", PAGE)) == set()
-
-
-NOT_LISTED = {
-    "Flax": {"GivenDropout", "Mask", "Network"},  # for certificates, and what consists of layers
-    "Keras": {"GivenDropout"},
-    "torch": {
-        "Operation", "TakesOneValue", "Network", "Counted", "OwnRule",  # parts of others
-        "SGD", "RMSprop", "AdamAlgorithm1",  # torch's own, counted
-    },
-}  # fmt: skip
-"""By library, the classes of its layers, rules and losses that compute what the library's own do."""
-
-
-@pytest.mark.parametrize("library", NOT_LISTED)
-def test_own_layers_and_rules_are_listed(library):
-    folder = REPOSITORY / "workflow" / "scripts" / "trainmark" / "frameworks"
-    files = [folder / f"{library.lower()}_{part}.py" for part in ("layers", "optimizers", "losses")]
-    texts = [file.read_text() for file in files if file.exists()]
-    own = set(re.findall(r"^class ([A-Z]\w+)", "\n".join(texts), re.MULTILINE))
-    section = PAGE.split("## Own layers")[1].split("##")[0]
-    listed = re.search(rf"^- {library}:(.*?)(?=^- |^$)", section, re.MULTILINE | re.DOTALL)[1]
-    assert own - NOT_LISTED[library] == set(re.findall(r"`([A-Z]\w+)`", listed))

@@ -1,32 +1,16 @@
 """Packages that no training uses are hidden while a framework is imported."""
 
-import importlib
-import sys
-
 import pytest
 import yaml
 from harness import REPOSITORY
 
-from trainmark.frameworks.registry import _hidden, known_frameworks
+from trainmark.frameworks.registry import known_frameworks
 
 DECODERS = {"cv2"}
 """Packages that the environments have for the decoding of images."""
 
 NAMES = {"cv2": "opencv-python-headless", "sklearn": "scikit-learn"}
 """Packages whose distribution has another name."""
-
-
-def test_a_hidden_package_can_be_imported_afterwards():
-    sys.modules.pop("colorsys", None)
-    with _hidden(["colorsys"]), pytest.raises(ModuleNotFoundError):
-        importlib.import_module("colorsys")
-    assert importlib.import_module("colorsys")
-
-
-def test_a_package_that_is_loaded_stays_so():
-    with _hidden(["json"]):
-        assert importlib.import_module("json")
-    assert "json" in sys.modules
 
 
 @pytest.mark.parametrize("name", known_frameworks())

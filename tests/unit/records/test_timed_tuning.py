@@ -6,7 +6,7 @@ import pytest
 from records_for_tests import timed_tuning
 
 from trainmark.errors import RecordError
-from trainmark.records.tuning import chosen_threads, read_tuning, taken_over, write_tuning
+from trainmark.records.tuning import chosen_threads, read_tuning, write_tuning
 
 
 @pytest.fixture
@@ -21,22 +21,6 @@ def file(tmp_path):
 )
 def test_a_choice_holds_for_such_a_machine(file, cpu_model, cpus, threads):
     assert chosen_threads(file, cpu_model, cpus) == threads
-
-
-@pytest.mark.parametrize(
-    ("changes", "is_taken"),
-    [
-        ({}, True),
-        ({"left_out": {"seconds": 30.0, "runs_seconds": 10.0}, "steps": []}, False),
-        ({"machine": timed_tuning()["machine"] | {"packages_sha256": "f" * 64}}, False),
-    ],
-)
-def test_a_timing_of_the_same_training_on_this_machine_is_taken_over(tmp_path, changes, is_taken):
-    (tmp_path / "damaged.json").write_text("{")
-    tuning = timed_tuning() | changes
-    write_tuning(tuning, tmp_path / "tuned.json")
-    same = {key: timed_tuning()[key] for key in ("inputs", "machine")}
-    assert taken_over(sorted(tmp_path.glob("*.json")), same) == (tuning if is_taken else None)
 
 
 def test_without_a_timing_each_cpu_has_a_thread():

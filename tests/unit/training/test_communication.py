@@ -2,7 +2,6 @@
 
 import pytest
 
-from trainmark.errors import MeasurementError
 from trainmark.machine.ranks import Ranks
 from trainmark.recipes.batch_order import epoch_feed
 from trainmark.records.result import communication_share
@@ -61,11 +60,3 @@ def test_the_share_is_what_the_exchange_adds_to_a_step(monkeypatch, workers):
 def test_long_steps_are_timed_less_often(step_seconds, steps, pairs):
     part, times = part_to_time(epoch_feed(400, 10, (1, 1), 1), step_seconds)
     assert (part.steps, times) == (steps, pairs)
-
-
-def test_a_rank_that_cannot_train_alone_stops_the_measurement_of_all():
-    def too_large():
-        raise MemoryError("no memory for a second network")
-
-    with pytest.raises(MeasurementError, match="rank 0: MemoryError: no memory for a second network"):
-        measure_communication(Simulated(), too_large, epoch_feed(40, 20, (1, 1), 1), 3, FirstOf())

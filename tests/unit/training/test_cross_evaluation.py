@@ -117,17 +117,6 @@ def test_after_the_removal_the_next_evaluation_says_the_same_without_computing(r
         assert trainer.evaluated == 0
 
 
-def test_a_run_that_was_trained_again_is_evaluated_beside_removed_ones(runs):
-    evaluation = evaluate(runs)
-    files = [file.with_name("weights.npz") for file in runs[0]]
-    content = files[1].read_bytes()
-    remove_evaluated_weights(evaluation, runs[0])
-    files[1].write_bytes(content)
-    trainer = NumpyTrainer()
-    assert evaluate(runs, trainer) == evaluation
-    assert trainer.evaluated == 1
-
-
 @pytest.mark.parametrize("change", [{"code_sha256": "0" * 16}, {"trainer": "no-longer-here-cpu"}])
 def test_an_entry_by_other_code_stays_and_says_so(runs, change):
     evaluation = evaluate(runs)
@@ -157,14 +146,6 @@ def test_weights_that_are_missing_otherwise_are_an_error(runs, changes):
         write_evaluation(left, file.with_name("evaluation.json"))
     file.with_name("weights.npz").unlink()
     with pytest.raises(RecordError, match=r"weights\.npz, the trained weights of the run, is missing; delete "):
-        evaluate(runs)
-
-
-def test_an_entry_that_is_damaged_says_what_to_do(runs):
-    remove_evaluated_weights(evaluate(runs), runs[0])
-    file = runs[0][0].with_name("evaluation.json")
-    file.write_text(file.read_text().replace("0.", "1.", 1))
-    with pytest.raises(RecordError, match="delete the record beside it, and snakemake trains the run again"):
         evaluate(runs)
 
 

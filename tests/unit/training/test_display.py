@@ -3,7 +3,6 @@
 import io
 import os
 from functools import partialmethod
-from pathlib import Path
 
 import pytest
 
@@ -109,14 +108,6 @@ def test_a_run_of_a_workflow_leaves_its_lines_to_the_workflow(monkeypatch, capsy
     assert capsys.readouterr().out.splitlines()[:3] == ["waiting for its device", "training", "going on after epoch 1"]
 
 
-def test_a_stopped_run_says_so_past_any_line_under_way(tmp_path):
-    with open(tmp_path / "terminal", "w") as terminal:
-        RunDisplay(RUN, ORDER, console.Terminal(terminal)).stopped("SIGTERM")
-    assert (tmp_path / "terminal").read_text() == (
-        f"\n{TITLE}: stopped by SIGTERM; the next snakemake goes on after the last checkpoint\n"
-    )
-
-
 def test_on_a_terminal_a_bar_between_the_two_lines(monkeypatch):
     monkeypatch.setattr(module, "tqdm", DRAWN_EACH_TIME)
     shown = show(Terminal())
@@ -124,16 +115,3 @@ def test_on_a_terminal_a_bar_between_the_two_lines(monkeypatch):
     assert "| 2/2 [" in shown
     assert "accuracy=0.9375, loss=0.5000" in shown
     assert f"{console.CLEAR_LINE}run 7 of 18: test accuracy 0.9877" in shown, "the bar is gone"
-
-
-def test_a_run_that_failed_or_that_somebody_else_did_says_so():
-    display = RunDisplay(RUN, ORDER, terminal := io.StringIO())
-    display.start()
-    display.done_elsewhere()
-    display.fail("no memory", Path("logs/x.log"))
-    display.fail("no memory", None)
-    assert terminal.getvalue().splitlines()[1:] == [
-        "run 7 of 18: done by an earlier process that was still at work",
-        f"{TITLE}: failed: no memory; log: logs/x.log",
-        f"{TITLE}: failed: no memory",
-    ]

@@ -48,12 +48,6 @@ def test_what_was_written_comes_back_in_float32_and_says_without_its_record_what
         assert (str(file["recipe"]), str(file["dataset"])) == ("mnist-mlp-flux", "digits")
 
 
-def test_the_same_weights_are_the_same_file(tmp_path):
-    first, second = (write_weights(tmp_path / name / "weights.npz", WEIGHTS, TRAINED) for name in "ab")
-    assert first == second == {"file": "weights.npz", "sha256": sha256_of(tmp_path / "a" / "weights.npz")}
-    assert [path.name for path in (tmp_path / "a").iterdir()] == ["weights.npz"]
-
-
 def test_removing_takes_a_partial_file_and_the_evaluation_of_removed_weights_too(tmp_path):
     for name in ("weights.npz", "weights.npz.part", "evaluation.json", "record.json"):
         (tmp_path / name).write_bytes(b"x")

@@ -43,11 +43,6 @@ def test_a_peak_that_other_work_disturbed_is_measured_again(measured):
     assert [measured()["matrix_flops_per_second"] for _ in range(2)] == [2, 2]
 
 
-def test_a_peak_that_cannot_be_kept_is_that_of_its_run(measured):
-    measured.folder.write_text("no folder")
-    assert [measured()["matrix_flops_per_second"] for _ in range(2)] == [1, 2]
-
-
 class OfThree(Ranks):
     """The first of three ranks, of which the others have the same conditions and measure the same."""
 

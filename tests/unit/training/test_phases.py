@@ -54,12 +54,6 @@ def test_phases_sum_to_the_wall_time(clock):
     assert wall_seconds == 18.25 == sum(seconds.values())
 
 
-def test_time_outside_all_phases_is_other(clock):
-    phase_times = PhaseTimes(start=100.0)
-    clock.now += 4.0
-    assert phase_times.until_now() == (phases(other=4.0), 4.0)
-
-
 def test_the_phases_sum_to_the_wall_time_on_the_real_clock_too_and_none_is_negative():
     phase_times = PhaseTimes(process_start())
     phase_times.add("start", 0.001)
@@ -72,31 +66,12 @@ def test_the_phases_sum_to_the_wall_time_on_the_real_clock_too_and_none_is_negat
     assert min(seconds.values()) >= 0
 
 
-def test_rounding_never_makes_other_negative(clock):
-    phase_times = PhaseTimes(start=100.0)
-    phase_times.add("start", 1.0 + 1e-12)
-    clock.now += 1.0
-    assert phase_times.until_now()[0]["other"] == 0.0
-
-
-def test_each_timed_interval_has_its_own_clock_which_is_set_at_its_end(clock):
-    phase_times = PhaseTimes(start=100.0)
-    for step in (1.0, 2.0, 4.0):
-        with phase_times.phase("steady") as timed:
-            clock.now += step
-            assert timed.seconds == 0.0
-        assert timed.seconds == step
-    assert phase_times.until_now()[0]["steady"] == 7.0
-
-
-@pytest.mark.parametrize("inner", ["evaluation", "steady"])
-def test_nested_phases_are_refused(clock, inner):
+def test_nested_phases_are_refused(clock):
     phase_times = PhaseTimes(start=100.0)
     with phase_times.phase("steady"):
         clock.now += 1.0
-        with pytest.raises(RuntimeError) as caught, phase_times.phase(inner):
+        with pytest.raises(RuntimeError, match="its time would be counted twice"), phase_times.phase("evaluation"):
             pytest.fail("the inner phase began")
-    assert str(caught.value) == f"phase {inner!r} began inside phase 'steady': its time would be counted twice"
     assert phase_times.until_now() == (phases(steady=1.0), 1.0)
 
 
@@ -144,48 +119,7 @@ def test_the_device_is_waited_for_before_each_reading_of_the_clock(clock):
     assert phase_times.until_now() == (phases(steady=3.0, other=5.0), 8.0)
 
 
-def test_without_the_synchronize_the_next_phase_would_get_the_time(clock):
-    device, phase_times = Device(clock), PhaseTimes(start=100.0)
-    with phase_times.phase("steady"):
-        device.left_seconds = 3.0
-    with phase_times.phase("evaluation"):
-        device.synchronize()
-    assert phase_times.until_now()[0] == phases(evaluation=3.0)
-
-
-def test_a_device_that_fails_while_it_is_waited_for_ends_the_phase(clock):
-    phase_times = PhaseTimes(start=100.0)
-    failures = iter([None, OSError("lost")])
-
-    def synchronize():
-        clock.now += 1.0
-        if failure := next(failures):
-            raise failure
-
-    with pytest.raises(OSError, match="lost"), phase_times.phase("steady", synchronize):
-        pass
-    with phase_times.phase("evaluation"):
-        clock.now += 4.0
-    assert phase_times.until_now() == (phases(steady=1.0, evaluation=4.0, other=1.0), 6.0)
-
-
-def test_a_device_that_is_known_to_have_failed_is_not_waited_for_again(clock):
-    device, phase_times = Device(clock), PhaseTimes(start=100.0)
-    with pytest.raises(ValueError, match="x"), phase_times.phase("steady", device.synchronize):
-        raise ValueError("x")
-    assert device.synchronized == 1
-
-
 # --- closing ------------------------------------------------------------------------------------------------------
-
-
-def test_reading_twice_counts_nothing_twice(clock):
-    phase_times = PhaseTimes(start=100.0)
-    with phase_times.phase("steady"):
-        clock.now += 1.0
-    assert phase_times.until_now() == phase_times.until_now() == (phases(steady=1.0), 1.0)
-    clock.now += 2.0
-    assert phase_times.until_now() == (phases(steady=1.0, other=2.0), 3.0)
 
 
 def test_reading_inside_a_phase_counts_it_until_now_and_does_not_end_it(clock):
@@ -196,34 +130,6 @@ def test_reading_inside_a_phase_counts_it_until_now_and_does_not_end_it(clock):
         clock.now += 1.0
     assert timed.seconds == 3.0
     assert phase_times.until_now() == (phases(steady=3.0), 3.0)
-
-
-@pytest.mark.parametrize("under_way", [False, True])
-def test_a_phase_that_begins_or_ends_while_another_thread_reads_counts_once(clock, under_way):
-    """Simulated on one thread: the phase begins or ends just after `until_now` has read the clock."""
-    phase_times = PhaseTimes(start=100.0)
-    phase = phase_times.phase("steady")
-    if under_way:
-        phase.__enter__()
-    clock.now += 2.0
-
-    def monotonic_and_meanwhile() -> float:
-        read = clock.now
-        module.time.monotonic = clock.monotonic
-        clock.now += 1.0
-        phase.__exit__(None, None, None) if under_way else phase.__enter__()
-        return read
-
-    module.time.monotonic = monotonic_and_meanwhile
-    assert phase_times.until_now() == (phases(steady=2.0) if under_way else phases(other=2.0), 2.0)
-
-
-def test_the_current_phase_is_the_open_or_the_last_one(clock):
-    phase_times = PhaseTimes(start=100.0)
-    assert phase_times.current_phase == "start"
-    with phase_times.phase("build"):
-        assert phase_times.current_phase == "build"
-    assert phase_times.current_phase == "build"
 
 
 # --- resuming after an earlier process ----------------------------------------------------------------------------
@@ -245,30 +151,7 @@ def test_resuming_counts_the_earlier_process_and_not_the_restart(clock):
     assert wall_seconds == 25.75 == sum(seconds.values())
 
 
-def test_resuming_does_not_change_its_argument(clock):
-    phase_times, earlier = PhaseTimes(start=100.0), {"steady": 1.0}
-    phase_times.resume(earlier)
-    phase_times.add("steady", 1.0)
-    assert earlier == {"steady": 1.0}
-
-
-def test_resuming_inside_a_phase_is_refused(clock):
-    phase_times = PhaseTimes(start=100.0)
-    with phase_times.phase("build"), pytest.raises(RuntimeError, match="can't be restored inside phase 'build'"):
-        phase_times.resume(phases(steady=1.0))
-
-
 # --- the clock ----------------------------------------------------------------------------------------------------
-
-
-def test_the_clock_is_monotonic_and_not_the_time_of_day():
-    assert module.time is time
-    before = time.monotonic()
-    phase_times = PhaseTimes(start=before)
-    with phase_times.phase("steady"):
-        pass
-    seconds, wall_seconds = phase_times.until_now()
-    assert 0 <= seconds["steady"] <= wall_seconds <= time.monotonic() - before
 
 
 def test_the_start_of_a_process_is_when_it_was_created():
@@ -289,22 +172,7 @@ def test_the_start_of_a_process_is_when_it_was_created():
     assert before - 0.02 <= start <= begun
 
 
-def test_the_start_of_a_process_stays_the_same():
-    first = process_start()
-    time.sleep(0.2)
-    assert process_start() == pytest.approx(first, abs=0.1)
-
-
-def test_a_process_name_may_hold_spaces_and_brackets(tmp_path, monkeypatch):
-    fields = module.PROCESS_STAT.read_text().rpartition(")")[2]
-    (tmp_path / "stat").write_text(f"1 (a) b 99 (c){fields}")
-    expected = process_start()
-    assert expected < time.monotonic() - 0.1, "it takes longer to come here"
-    monkeypatch.setattr(module, "PROCESS_STAT", tmp_path / "stat")
-    assert process_start() == pytest.approx(expected, abs=0.1)
-
-
-@pytest.mark.parametrize("content", [None, "", "1 (x) S 1", "1 (x) " + "z " * 50])
+@pytest.mark.parametrize("content", [None, "1 (x) S 1"])
 def test_without_the_kernels_file_the_process_starts_now(tmp_path, monkeypatch, content):
     monkeypatch.setattr(module, "PROCESS_STAT", tmp_path / "stat")
     if content is not None:

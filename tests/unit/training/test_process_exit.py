@@ -12,7 +12,7 @@ from records_for_tests import record
 
 from trainmark.errors import WORKFLOW_VARIABLE
 from trainmark.records.record import read_record, write_record
-from trainmark.training.process_exit import STOPPING, ProcessExit, workflow_is_alive
+from trainmark.training.process_exit import STOPPING, ProcessExit
 
 
 class Display:
@@ -136,14 +136,6 @@ subprocess.run(["/bin/sh", "-c", sys.argv[1]])
 """
 
 
-@pytest.mark.parametrize("named", [None, "", str(2**22 + 1)])
-def test_no_workflow_or_one_that_is_no_ancestor(monkeypatch, named):
-    monkeypatch.delenv(WORKFLOW_VARIABLE, raising=False)
-    if named is not None:
-        monkeypatch.setenv(WORKFLOW_VARIABLE, named)
-    assert not workflow_is_alive()
-
-
 def started(code, job):
     """A process that starts a job, whose workflow is alive."""
     command = [sys.executable, "-c", code, job]
@@ -165,11 +157,3 @@ def test_a_killed_workflow_is_not_alive(rest):
     workflow.kill()
     workflow.wait()
     assert answer(workflow) == "False\n"
-
-
-def test_the_workflow_stays_alive_if_the_shell_above_it_ends():
-    """For example after a logout: the workflow is still alive and uses the result."""
-    code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {WORKFLOW!r}, sys.argv[1]])"
-    shell = started(code, f"{sys.executable} -c '{JOB}'")
-    shell.wait()
-    assert answer(shell) == "True\n"

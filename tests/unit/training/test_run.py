@@ -24,9 +24,8 @@ from trainmark.machine.locks import DeviceLock
 from trainmark.networks.layers import training_flops
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.recipes.recipe import Optimizer
 from trainmark.records.record import read_record, write_record
-from trainmark.records.resolved import input_of, optimizer_of
+from trainmark.records.resolved import input_of
 from trainmark.records.step_losses import step_losses
 from trainmark.trainer import Trainer
 from trainmark.training import peak as peak_module
@@ -195,28 +194,6 @@ def test_a_finished_run(train):
     assert loaded == [(split, (SAMPLES, 1, 28, 28), np.float32) for split in ("train", "test")]
 
 
-def test_a_schedule_reaches_every_epoch(train):
-    """Milestone 2: two epochs at the experiment's rate, scaled with the batch, and the third at a tenth of it."""
-    adapter = FakeAdapter(GOOD)
-    schedule = {"milestones": [2], "scale_with_batch": True}
-    record = train(adapter, optimizer={"rule": "momentum_sgd", "momentum": 0.5}, learning_rate_schedule=schedule)
-    scaled = 0.01 * BATCH_SIZE / 256
-    rates = [dict(feed.rates)["learning_rate"] for feed in adapter.feeds]
-    assert rates == pytest.approx([scaled, scaled, scaled / 10], rel=1e-14)
-    assert adapter.built["optimizer"] == Optimizer("momentum_sgd", rates[0], (("momentum", 0.5),))
-    assert adapter.compiled[0].rates == adapter.feeds[0].rates
-    assert optimizer_of(record) == {"rule": "momentum_sgd", "learning_rate": 0.01, "momentum": 0.5}
-    assert record["settings"]["learning_rate_schedule"] == schedule
-
-
-def test_one_epoch_is_all_warm_up(train):
-    record = train(FakeAdapter(GOOD), run=replace(RUN, epochs=1))
-    assert record["result"]["steady_epoch_seconds"] is record["result"]["samples_per_second"] is None
-    assert record["phases_seconds"]["steady"] == 0
-    peak = record["peak"]
-    assert peak["training_flops_per_second"] == 10 * peak["training_flops_per_sample"] / record["curves"][0]["seconds"]
-
-
 @pytest.mark.parametrize(
     ("epochs", "evaluations", "diverged"),
     [
@@ -281,22 +258,6 @@ def test_token_ids_are_used_as_stored(train):
     assert input_of(record) is None
 
 
-def test_the_first_test_text_of_each_class_is_scored_in_the_last_evaluation(train):
-    """The first negative text is the third one, with exp(3) / (1 + exp(3))."""
-    scored_texts = train(TextAdapter(GOOD), run=replace(TEXT_RUN, epochs=2))["scored_texts"]
-    assert [(one["index"], one["class_name"]) for one in scored_texts] == [(2, "neg"), (0, "pos")]
-    scores = [1 / (1 + math.exp(-3)), 1 / (1 + math.exp(-1))]
-    assert [one["probability"] for one in scored_texts] == pytest.approx(scores, rel=1e-15)
-
-
-def test_the_scores_of_a_diverged_network_are_the_string_nan(train):
-    adapter = TextAdapter(GOOD)
-    adapter.predict = lambda split: np.full((SAMPLES, 2), np.nan)
-    record = train(adapter, run=TEXT_RUN)
-    assert record["status"] == "diverged"
-    assert [one["probability"] for one in record["scored_texts"]] == ["NaN", "NaN"]
-
-
 # --- trained weights -----------------------------------------------------------------------------------------------
 
 
@@ -308,16 +269,6 @@ def test_the_last_epochs_weights_are_written_next_to_the_record(train, tmp_path)
         assert arrays["classes"].tolist() == list("0123456789")
         assert (str(arrays["recipe"]), str(arrays["dataset"])) == (RECIPE.name, "tiny")
         assert arrays["dense1.kernel"].dtype == np.float32 and (arrays["dense1.kernel"] == 3).all()
-
-
-def test_writing_weights_counts_as_the_phase_checkpoint(train, monkeypatch):
-    def slow(file, weights, trained):
-        time.sleep(0.1)
-        return {"file": file.name, "sha256": "0" * 64}
-
-    monkeypatch.setattr(run_module, "write_weights", slow)
-    record = train(FakeAdapter(GOOD), run=replace(RUN, epochs=1))  # no checkpoint after the last epoch
-    assert record["phases_seconds"]["checkpoint"] >= 0.1
 
 
 class Failing(FakeAdapter):
@@ -348,22 +299,6 @@ def test_no_weights_of_this_or_an_earlier_run_are_left(train, tmp_path, adapter,
         record = train(adapter, keep_weights=keep_weights)
         assert (record["status"], record["weights"]) == (status, None)
     assert not list(tmp_path.glob("weights.npz*"))
-
-
-def test_a_run_over_its_limit_keeps_no_weights(train, tmp_path, monkeypatch):
-    """The memory watch may notice it after the weights were written, but not after the training has ended."""
-    over, keep_weights = [], run_module.Training._keep_weights
-
-    def exceed(training):
-        assert keep_weights(training)
-        over.append(training.over_limit(99.5))
-        training._writing.release()  # else this test would wait for ever
-
-    monkeypatch.setattr(run_module.Training, "_keep_weights", exceed)
-    train(FakeAdapter(GOOD), memory_limit_mib=50)
-    assert over[0]["weights"] is None
-    assert not (tmp_path / "weights.npz").exists()
-    assert train.training.over_limit(99.5) is None
 
 
 @pytest.mark.parametrize(
@@ -501,13 +436,6 @@ def test_an_epoch_in_parts_is_evaluated_within(train):
     assert len({feed.dropout_seed for feed in adapter.feeds}) == 9
 
 
-def test_a_loss_that_is_not_finite_ends_an_epoch_in_parts(train):
-    adapter = FakeAdapter([*PARTS[:4], [math.nan], *PARTS[5:]])
-    record = train(adapter, evaluation_steps=1)
-    assert record["diverged"] == {"kind": "nan", "epoch": 2, "step": 5, "last_finite_loss": 1.0}
-    assert len(adapter.feeds) == 5
-
-
 @pytest.mark.parametrize("killed_in", [2, 4, 6, 9])
 def test_a_run_killed_within_an_epoch_has_the_same_result(train, monkeypatch, killed_in):
     monkeypatch.setattr(run_module, "CHECKPOINT_SHARE", math.inf)  # a checkpoint after each part, whatever it costs
@@ -561,13 +489,6 @@ def test_running_out_of_memory_is_a_result(train, place, epochs, where):
 def test_a_gpu_run_on_another_device_or_without_gpu_memory_fails(train, kind, held_mib, sentence):
     with pytest.raises(DeviceError, match=sentence):
         train(FakeAdapter(GOOD, kind=kind, device_mib=held_mib), run=GPU_RUN)
-
-
-def test_a_gpu_run_records_its_gpu(train):
-    record = train(FakeAdapter(GOOD, kind="gpu", device_mib=12.5), run=GPU_RUN)
-    assert record["memory"]["peak_device_mib"] == 12.5
-    assert record["sessions"][0]["gpu"] == record["provenance"]["gpu"]["uuid"] == "GPU-fake"
-    assert record["energy"]["source"] is None and record["energy"]["reason"]
 
 
 def out_of_memory(feed):
@@ -712,15 +633,6 @@ def test_a_run_measures_its_peak_after_its_training(train, monkeypatch):
     assert record["sessions"][0]["held_seconds"][1] > time.monotonic() - 10
 
 
-def test_a_peak_depends_on_the_code_that_measures_it(train):
-    """Not on that of a network: all recipes of a framework share it."""
-    conditions = []
-    for change in ({"sha256": "1" * 16}, {"shared": "1" * 16}):
-        train(FakeAdapter(GOOD), code=CODE | change)
-        conditions.append(train.training.measurements.conditions_of_peak()["code"])
-    assert conditions == ["0" * 16, "1" * 16]
-
-
 def failing(operation, side, times):
     raise RuntimeError("no such product")
 
@@ -741,34 +653,3 @@ def test_a_run_is_kept_if_its_peak_cannot_be_measured(train, capsys, operation, 
     assert record["weights"]
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "the peak was not measured" in line]
     assert reason in line
-
-
-def test_a_run_that_changed_its_machine_has_no_peak(train, monkeypatch):
-    kill(train, FakeAdapter(GOOD), kill_after=2)
-    describe = progress_module.describe_session
-    elsewhere = {"cpu_model": "another"}
-    monkeypatch.setattr(progress_module, "describe_session", lambda *arguments: describe(*arguments) | elsewhere)
-    record = train(FakeAdapter(GOOD))
-    assert (record["resumes"], record["peak"]) == (1, None)
-
-
-@pytest.mark.parametrize(("first_seconds", "largest"), [(1e-3, 4096), (1e-4, 8192)])
-def test_matrices_grow_until_a_product_takes_long_enough(monkeypatch, first_seconds, largest):
-    adapter, sides = FakeAdapter(GOOD), []
-    adapter.matrix_operation = lambda operation, side, times: sides.append((operation, side, times)) or (lambda: None)
-    monkeypatch.setattr(peak_module, "fastest_seconds", lambda work: first_seconds * len(sides) ** 3)
-    measured = peak_module.measure_peak(adapter, "gpu", 2, None)
-    *products, add = sides
-    assert products == [("matmul", side, 1) for side in (1024, 2048, 4096, 8192) if side <= largest]
-    assert add == ("add", 8192, 10)
-    seconds = first_seconds * len(products) ** 3
-    assert measured["matrix_flops_per_second"] == pytest.approx(2 * largest**3 / seconds)
-    assert measured["memory_bytes_per_second"] == pytest.approx(3 * 2**28 / (first_seconds * len(sides) ** 3 / 10))
-
-
-def test_the_bandwidth_of_cpus_is_a_plausible_number(monkeypatch):
-    """Between a page fault per value and a cache of the fastest machine; in one thread and in more."""
-    monkeypatch.setattr(peak_module, "SECONDS", 0.01)
-    monkeypatch.setattr(peak_module, "CPU_ARRAY_BYTES", 4 * MIB)
-    for threads in (1, 3):
-        assert 1e8 < peak_module._cpu_bandwidth(threads) < 1e13

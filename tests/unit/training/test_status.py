@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from records_for_tests import evaluated
 
-from trainmark.recipes.outputs import Evaluation, probabilities
+from trainmark.recipes.outputs import Evaluation
 from trainmark.records.result import result
 from trainmark.training.status import divergence, score_first_texts
 
@@ -27,11 +27,6 @@ def test_the_first_step_that_is_not_finite_is_named(of_epoch, found):
     assert [type(value) for value in (diverged or {}).values()] in ([str, int, int, float], [])
 
 
-def test_a_run_whose_very_first_loss_is_not_finite_has_no_last_finite_one():
-    nowhere = {"kind": "nan", "epoch": 1, "step": 1, "last_finite_loss": None}
-    assert divergence(1, 0, np.array([NAN]), None, FINITE) == nowhere
-
-
 @pytest.mark.parametrize(
     ("evaluations", "kind"),
     [
@@ -44,19 +39,6 @@ def test_if_only_the_evaluation_is_not_finite_the_epochs_last_step_is_named(eval
     evaluations = {split: Evaluation(*one, None) for split, one in evaluations.items()}
     found = divergence(2, 3, np.array([3.0, 2.0, 1.0]), 4.0, evaluations)
     assert found == {"kind": kind, "epoch": 2, "step": 6, "last_finite_loss": 1.0}
-
-
-def test_probabilities_are_a_softmax_that_does_not_overflow():
-    logits = np.array([[0.0, np.log(3)], [1e5, -1e5], [-1e30, 1e30], [1e4, 1e4]], np.float32)
-    found = probabilities(logits)
-    assert found.dtype == np.float64
-    np.testing.assert_allclose(found, [[0.25, 0.75], [1, 0], [0, 1], [0.5, 0.5]], rtol=1e-6)
-    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-15)
-
-
-@pytest.mark.parametrize("row", [[NAN, 1.0], [INF, 1.0], [-INF, -INF]])
-def test_a_network_that_diverged_gives_no_probability(row):
-    assert np.isnan(probabilities(np.array([row]))).any()
 
 
 def test_with_two_classes_the_probability_of_class_1_is_recorded():
@@ -94,13 +76,6 @@ def test_results_of_a_run_with_steady_epochs():
         "samples_per_second": 500.0, "waiting_share": None, "test_loss": 0.2, "test_accuracy": 0.95,
         "test_top5_accuracy": 0.99, "train_loss": 0.1, "train_accuracy": 0.99,
     }  # fmt: skip
-
-
-def test_a_resumed_runs_second_warm_up_is_not_steady_and_is_training_time():
-    curves = [epoch("warm_up", 9.0), epoch("steady", 2.0), epoch("warm_up", 8.0), epoch("steady", 4.0)]
-    found = result(curves, 1.0, 600)
-    assert (found["steady_epoch_seconds"], found["samples_per_second"]) == (3.0, 200.0)
-    assert found["training_seconds"] == 24.0
 
 
 def test_a_run_without_steady_epochs_has_no_results_of_them():

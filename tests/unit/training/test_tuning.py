@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from harness import REPOSITORY, Wildcards
+from harness import Wildcards
 
 from trainmark.config.load import load_config
 from trainmark.frameworks.registry import known_frameworks
@@ -107,20 +107,11 @@ def test_fewer_threads_are_chosen_as_long_as_they_are_faster(timed, best, tried)
     assert tuning["threads"] == best
 
 
-@pytest.mark.parametrize("changes", [{"device": "gpu"}, {"kind": "image_lists"}], ids=["on a GPU", "from files"])
-def test_fewer_threads_are_not_tried(timed, changes):
-    tuning, _ = measured(timed(**changes), lambda steps, threads, turn: float(threads))
-    assert {step["step"] for step in tuning["steps"]} >= {"slices"}
-    assert "threads" not in {step["step"] for step in tuning["steps"]} and tuning["threads"] == 4
-
-
 def test_steps_without_an_effect_are_left_out(timed):
     resident = [step.name for step in timed(framework="keras-jax").steps()]
-    assert resident == ["steps", "epoch", "masks", "narrow", "copies"]
-    assert [step.name for step in timed("image_lists", framework="keras-jax").steps()] == [
-        "steps", "masks", "narrow", "copies",
-    ]  # fmt: skip
-    assert [step.name for step in timed(framework="keras-jax", device="gpu").steps()] == ["steps", "epoch", "masks"]
+    assert resident == ["steps", "epoch"]
+    assert [step.name for step in timed("image_lists", framework="keras-jax").steps()] == ["steps"]
+    assert [step.name for step in timed(framework="keras-jax", device="gpu").steps()] == ["steps", "epoch"]
     assert [step.name for step in timed(framework="torch", device="gpu").steps()] == ["resident", "fused", "graph"]
     streamed = timed("image_lists", framework="torch", device="gpu")
     assert [step.name for step in streamed.steps()] == ["ahead", "fused", "graph"]
@@ -169,8 +160,3 @@ def test_a_trainer_trains_the_parts_of_a_turn(timed, monkeypatch):
     for steps in ([], ["slices", "checks"]):
         train = train_function(one, steps, 1)
         assert train(1, 1) > 0 and train(2, None) > 0
-
-
-def test_the_documented_limits_are_those_of_the_code():
-    text = " ".join((REPOSITORY / "docs" / "times.md").read_text().split())
-    assert f"take more than {LONGEST_EPOCH_SECONDS:g} s" in text and ROUNDS == 6 and "six times each" in text

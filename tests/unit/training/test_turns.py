@@ -45,21 +45,6 @@ def test_turns_return_what_the_process_measured(trainee):
     fast.close()
 
 
-def test_who_begins_changes_from_round_to_round():
-    order = []
-
-    class Recorder:
-        def __init__(self, name):
-            self.name = name
-
-        def take_turn(self):
-            order.append(self.name)
-            return len(order)
-
-    assert in_turn(Recorder("a"), Recorder("b"), 3) == ([2, 3, 6], [1, 4, 5])
-    assert order == ["b", "a", "a", "b", "b", "a"]
-
-
 @pytest.mark.parametrize(
     ("argument", "units", "says"),
     [

@@ -47,15 +47,6 @@ class Value:
 Values = tuple[Value, ...]
 
 
-def _sgd(weight: Value, gradient: Value, rate: Value) -> Values:
-    return (weight - rate * gradient,)
-
-
-def _momentum_sgd(weight: Value, gradient: Value, velocity: Value, rate: Value, momentum: Value) -> Values:
-    velocity = velocity * momentum - rate * gradient
-    return weight + velocity, velocity
-
-
 def _adam(
     weight: Value, gradient: Value, first: Value, second: Value, rate: Value, part_1: Value, part_2: Value,
     epsilon: Value,
@@ -70,16 +61,6 @@ def _rmsprop(
 ) -> Values:
     square = square * rho + part * gradient * gradient
     return weight - rate * gradient / (square.sqrt() + epsilon), square
-
-
-def _rmsprop_warmup(
-    weight: Value, gradient: Value, square: Value, velocity: Value, rate: Value, rho: Value, part: Value,
-    epsilon: Value, momentum: Value, sgd_share: Value, rmsprop_share: Value,
-) -> Values:  # fmt: skip
-    square = square * rho + part * gradient * gradient
-    velocity = velocity * momentum - sgd_share * gradient
-    rmsprop_part = rmsprop_share * gradient / (square.sqrt() + epsilon)
-    return weight + rate * (velocity - rmsprop_part), square, velocity
 
 
 class Rule(NamedTuple):
@@ -105,21 +86,12 @@ def _constants_of_rmsprop(rule: chainer.UpdateRule) -> tuple[float, ...]:
     return constants.lr, constants.alpha, 1 - constants.alpha, constants.eps
 
 
-def _constants_of_warmup(rule: chainer.UpdateRule) -> tuple[float, ...]:
-    constants = rule.hyperparam
-    of_rmsprop = (constants.lr, constants.rho, 1 - constants.rho, constants.epsilon)
-    return *of_rmsprop, constants.momentum, constants.sgd_share, constants.rmsprop_share
-
-
 RULES = {
-    "sgd": Rule(_sgd, (), lambda rule: (rule.hyperparam.lr,)),
-    "momentum_sgd": Rule(_momentum_sgd, ("v",), lambda rule: (rule.hyperparam.lr, rule.hyperparam.momentum)),
     "adam": Rule(_adam, ("m", "v"), _constants_of_adam),
     "adam_algorithm_1": Rule(_adam, ("m", "v"), _constants_of_adam),
     "rmsprop": Rule(_rmsprop, ("ms",), _constants_of_rmsprop),
-    "rmsprop_warmup": Rule(_rmsprop_warmup, ("ms", "v"), _constants_of_warmup),
 }
-"""The update rules, by their names in recipes."""
+"""The update rules that are compiled, by their names in recipes."""
 
 
 def _written(rule: Rule, constants: int, real: ir.Type) -> ir.Module:
@@ -176,6 +148,9 @@ def _update(rule: Rule, of_chainer: chainer.UpdateRule, parameter: chainer.Param
 
 
 def fuse_updates(network: chainer.Link, name: str) -> None:
-    """Let the optimizer of a network update its parameters with compiled loops. name: of the rule, as in recipes."""
-    for parameter in network.params():
+    """Let the optimizer of a network update its parameters with compiled loops, if its rule has one.
+
+    name: of the rule, as in recipes.
+    """
+    for parameter in network.params() if name in RULES else ():
         parameter.update_rule.update_core_cpu = partial(_update, RULES[name], parameter.update_rule)

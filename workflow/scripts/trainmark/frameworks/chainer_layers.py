@@ -90,7 +90,6 @@ ATTRIBUTES = {
 
 
 def _convolution(node: Node) -> dict:
-    """Return the arguments of Chainer's convolutions, except the input's channels."""
     window = {"out_channels": node.integer("filters"), "ksize": node.integer("size")}
     return window | {
         "stride": node.integer("stride"),
@@ -100,7 +99,6 @@ def _convolution(node: Node) -> dict:
 
 
 def _window(node: Node) -> tuple[int, int, int]:
-    """Return size, stride and padding of a pooling."""
     return node.integer("size"), node.integer("stride"), node.integer("padding")
 
 

@@ -120,7 +120,6 @@ class TunedChainerAdapter(ChainerAdapter):
         return self._read(losses)
 
     def _batches(self, feed: EpochFeed) -> Iterator[tuple[Any, Any]]:
-        """Yield (inputs, labels) of each step, on the device."""
         inputs = self._splits["train"][0]
         if isinstance(inputs, Stream):
             yield from (send_batch(batch, self._device) for batch in inputs.training_batches(feed))

@@ -120,7 +120,6 @@ class FlaxAdapter(ObservedAdapter):
         set_rates(self._optimizer, tuple(item for item in optimizer.as_dict().items() if item[0] in RATES))
 
     def _check_shapes(self) -> None:
-        """Raise ShapeError if the output or an array of a layer has another shape than in the architecture."""
         for parameter, variable in self._variables():
             check_array(self.framework, parameter, None if variable is None else variable.shape)
         shapes, kind = self._architecture.shapes(), "int32" if self._architecture.takes_tokens else self._dtype
@@ -152,7 +151,6 @@ class FlaxAdapter(ObservedAdapter):
         return fetched(losses)
 
     def _batches(self, feed: EpochFeed) -> Iterator[tuple[Any, Any]]:
-        """Yield (inputs, labels) of each step."""
         inputs, labels = self._splits["train"]
         if isinstance(inputs, Stream):
             yield from (
@@ -168,7 +166,6 @@ class FlaxAdapter(ObservedAdapter):
         return np.concatenate(jax.device_get(logits))
 
     def _evaluated(self) -> Network:
-        """Return the network for evaluation."""
         return self._network
 
     def _stored_batches(self, split: str) -> Iterator[np.ndarray]:

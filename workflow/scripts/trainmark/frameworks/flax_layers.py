@@ -118,14 +118,13 @@ def convolution(node: Node, shape: Shape, options: dict[str, Any], layer: Callab
     )
 
 
-def dense(node: Node, shape: Shape, options: dict[str, Any]) -> nnx.Linear:
-    """Return a dense layer. options: keyword arguments of nnx.Linear."""
+def _dense(node: Node, shape: Shape, options: dict[str, Any]) -> nnx.Linear:
     return nnx.Linear(shape[0], node.integer("units"), use_bias=bool(node.attributes["bias"]), **options)
 
 
 LAYERS: Mapping[str, Callable[[Node, Shape, dict[str, Any]], Callable]] = {
     "Flatten": lambda node, shape, options: _flatten,
-    "Dense": dense,
+    "Dense": _dense,
     "Conv2D": convolution,
     "Conv1D": convolution,
     "Embedding": lambda node, shape, options: nnx.Embed(node.integer("vocabulary"), node.integer("units"), **options),

@@ -4,22 +4,19 @@ On the CPU, XLA computes convolutions in a compiled loop many times slower than 
 are therefore trained in single steps there.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
 from trainmark.frameworks.flax_adapter import FlaxAdapter, train
-from trainmark.frameworks.flax_layers import convolution, dense
+from trainmark.frameworks.flax_layers import convolution
 from trainmark.frameworks.flax_optimizers import set_rates
-from trainmark.frameworks.jax_kernels import NARROW, bernoulli, compiled, fetched, largest_outputs, narrow_product
+from trainmark.frameworks.jax_kernels import compiled, fetched, largest_outputs
 from trainmark.frameworks.tuning import StepsTaken
 from trainmark.networks.graph import Architecture, maximised
-from trainmark.networks.ops import Node, Shape
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.stream import Stream
 
@@ -27,24 +24,10 @@ TUNING = {
     "flax": {
         "steps": {"text": "compiled steps without nnx.jit, updated in place"},
         "epoch": {"text": "arrays on the device, an epoch as one program", "slow_with": "Conv", "resident": True},
-        "masks": {"text": "dropout masks in one pass, drawn once", "op": "Dropout"},
         "maxima": {"text": "gradients only where a maximum over time is", "device": "cpu", "op": "GlobalMaxPool1D"},
-        "narrow": {"text": "gradients of narrow layers with their axes exchanged", "device": "cpu", "op": "Dense"},
-        "copies": {"text": "no copies of weights that are updated in place", "device": "cpu"},
     }
 }
 """The steps from the stock loop, see `tuning.TuningStep`."""
-
-
-class Dropout(nnx.Dropout):
-    """Dropout with the masks that Flax's own layer draws in float32, in a fraction of its time on the CPU."""
-
-    def __call__(self, inputs: jax.Array) -> jax.Array:  # type: ignore[override]
-        """Drop values in training."""
-        if self.deterministic or not self.rate:
-            return inputs
-        kept = bernoulli(jax.random.key_data(self.rngs()), 1 - self.rate, inputs.shape)
-        return jnp.where(kept, inputs / (1 - self.rate), 0)
 
 
 class Conv(nnx.Conv):
@@ -65,26 +48,6 @@ class Conv(nnx.Conv):
         return largest if self.bias is None else largest + self.bias[...]
 
 
-def _dense(node: Node, shape: Shape, options: dict[str, Any]) -> nnx.Linear:
-    """Return a dense layer of Flax that computes its product by `narrow_product` if it is narrow."""
-    if shape[0] < NARROW * node.integer("units"):
-        return dense(node, shape, options)
-    return dense(node, shape, options | {"dot_general": _narrow_dot_general})
-
-
-def _narrow_dot_general(inputs: jax.Array, kernel: jax.Array, *_: Any, **__: Any) -> jax.Array:
-    """See jax.lax.dot_general; a dense layer calls it with (samples, size) and (size, units)."""
-    return narrow_product(inputs, kernel)
-
-
-LAYERS: Mapping[str, Mapping[str, Callable]] = {
-    "masks": {"Dropout": lambda node, shape, options: Dropout(node.attributes["rate"], rngs=options["rngs"])},
-    "maxima": {"Conv1D": lambda node, shape, options: convolution(node, shape, options, Conv)},
-    "narrow": {"Dense": _dense},
-}
-"""By step, entries in place of those of `flax_layers.LAYERS`."""
-
-
 def create(framework: str, threads: int, taken: StepsTaken) -> "TunedFlaxAdapter":
     """Return the tuned adapter of a framework."""
     return TunedFlaxAdapter(framework, threads, taken)
@@ -101,8 +64,8 @@ class TunedFlaxAdapter(FlaxAdapter):
 
     def build(self, *, architecture: Architecture, device: str, dtype: str, **arguments: Any) -> None:
         self._steps = self._taken({node.op for node in architecture.nodes}, device)
-        layers = {op: layer for step in self._steps for op, layer in LAYERS.get(step, {}).items()}
-        self._replaced_layers = MappingProxyType(layers)
+        if "maxima" in self._steps:
+            self._replaced_layers = {"Conv1D": lambda node, shape, options: convolution(node, shape, options, Conv)}
         super().build(architecture=architecture, device=device, dtype=dtype, **arguments)
         self._arrays: tuple[Any, Any] | None = None
         self._trained = self._network, self._optimizer
@@ -118,7 +81,7 @@ class TunedFlaxAdapter(FlaxAdapter):
             loss = train(*trained, inputs, labels)
             return jax.tree.leaves(nnx.state(trained)), loss
 
-        self._step, self._epoch = compiled(step, copies="copies" not in self._steps)
+        self._step, self._epoch = compiled(step)
 
     def _set_maximised(self, names: set[str], value: bool) -> None:
         for name in names:

@@ -1,4 +1,4 @@
-"""What the loops on JAX share: an epoch as one program, its losses, and what is faster on the CPU than in JAX."""
+"""What the loops on JAX share: an epoch as one program, its losses, and the maxima over time of a convolution."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,19 +6,13 @@ from typing import Any
 import jax
 import numpy as np
 
-IN_PLACE = {"xla_cpu_copy_insertion_use_region_analysis": True}
-"""Compiler option with which XLA sees that weights are read for the last time before they are updated in place."""
 
-
-def compiled(
-    step: Callable[..., tuple], copies: bool
-) -> tuple[Callable[..., tuple], Callable[..., Callable[..., tuple]]]:
+def compiled(step: Callable[..., tuple]) -> tuple[Callable[..., tuple], Callable[..., Callable[..., tuple]]]:
     """Return (step, epoch): a step as a program, and a function that compiles the program of a whole epoch.
 
     Both programs update the state in place.
 
     step: a function (state, inputs, labels) -> (state, loss).
-    copies: let XLA copy weights before it updates them; see IN_PLACE.
 
     `epoch` takes (state, batches, last, (inputs, labels)) and trains nothing: it returns the program for arrays of
     these shapes, compiled at the first call. The program takes the same arguments and returns (state, losses), after a
@@ -38,10 +32,7 @@ def compiled(
         state, loss = step_of(state, last)
         return state, jax.numpy.append(losses, loss)
 
-    options = None if copies else IN_PLACE
-    jitted_step, jitted_epoch = (
-        jax.jit(function, donate_argnums=0, compiler_options=options) for function in (step, epoch)
-    )
+    jitted_step, jitted_epoch = (jax.jit(function, donate_argnums=0) for function in (step, epoch))
     programs: dict[tuple, Callable[..., tuple]] = {}
 
     def program(state: Any, batches: np.ndarray, last: np.ndarray, arrays: tuple) -> Callable[..., tuple]:
@@ -71,64 +62,6 @@ def fetched(losses: Sequence[jax.Array]) -> np.ndarray:
     groups = [losses[start : start + LOSSES_AT_ONCE] for start in range(0, len(losses), LOSSES_AT_ONCE)]
     stacks = [_stacked([*group, *[group[-1]] * (LOSSES_AT_ONCE - len(group))]) for group in groups]
     return np.concatenate(jax.device_get(stacks), dtype=np.float64)[: len(losses)]
-
-
-THREEFRY_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-"""Rotations of Threefry-2x32's rounds, by turns (Salmon et al. 2011, table 2)."""
-
-
-def threefry(key: jax.Array, counts: jax.Array) -> jax.Array:
-    """Return the random bits of `jax.random.bits(key, shape)`, uint32, for the counts 0, 1, ... in that shape.
-
-    JAX's own function loops over the rounds on the CPU, and passes over the whole arrays in each. Written out here,
-    XLA computes all 20 rounds in one pass. Source of the algorithm: Salmon et al. 2011, Parallel random numbers: as
-    easy as 1, 2, 3.
-    """
-    keys = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))
-    first, second = keys[0], counts + keys[1]
-    for group in range(5):
-        for rotation in THREEFRY_ROTATIONS[group % 2]:
-            first = first + second
-            second = first ^ (second << np.uint32(rotation) | second >> np.uint32(32 - rotation))
-        first = first + keys[(group + 1) % 3]
-        second = second + keys[(group + 2) % 3] + np.uint32(group + 1)
-    return first ^ second
-
-
-def bernoulli(key: jax.Array, probability: float, shape: tuple[int, ...]) -> jax.Array:
-    """Return `jax.random.bernoulli(key, probability, shape)`, drawn in float32.
-
-    Without the barrier, XLA would draw the values a second time for the gradient, instead of reading them.
-    """
-    bits = threefry(key, jax.lax.iota("uint32", int(np.prod(shape))).reshape(shape))
-    drawn = bits >> np.uint32(9) < np.uint32(np.ceil(np.float32(probability) * 2**23))
-    return jax.lax.optimization_barrier(drawn)
-
-
-NARROW = 32
-"""A layer with at least this many times as many inputs as units is narrow (tests/benchmarks/narrow_layers.py)."""
-
-
-@jax.custom_vjp
-def narrow_product(inputs: jax.Array, kernel: jax.Array) -> jax.Array:
-    """Return inputs (samples, size) times kernel (size, units), with a gradient of the kernel that is computed faster.
-
-    On the CPU, XLA takes up to 15 times as long for a matrix of few columns as for its transpose. The barrier keeps it
-    from exchanging the two.
-    """
-    return inputs @ kernel
-
-
-def _forward(inputs: jax.Array, kernel: jax.Array) -> tuple:
-    return inputs @ kernel, (inputs, kernel)
-
-
-def _backward(operands: tuple, gradient: jax.Array) -> tuple:
-    inputs, kernel = operands
-    return gradient @ kernel.T, jax.lax.optimization_barrier(gradient.T @ inputs).T
-
-
-narrow_product.defvjp(_forward, _backward)
 
 
 def largest_outputs(outputs: jax.Array, inputs: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:

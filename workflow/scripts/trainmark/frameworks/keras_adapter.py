@@ -277,7 +277,6 @@ class KerasAdapter(ObservedAdapter):
         return np.asarray(ops.convert_to_numpy(self._metric.losses), np.float64)[: feed.steps]
 
     def _training_data(self, feed: EpochFeed) -> dict[str, Any]:
-        """Return the arguments of fit that hold the batches of a feed."""
         inputs, labels = self._splits["train"]
         if isinstance(inputs, Stream):
             return {"x": self._batches(inputs, inputs.training_batches(feed)), "steps_per_epoch": feed.steps}
@@ -295,7 +294,6 @@ class KerasAdapter(ObservedAdapter):
         return self._backend.stream(self._module, self._converted(batches), (*sides, channels), stream.dtype)
 
     def _converted(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Yield the batches of a stream in Keras's layout and types."""
         try:
             for inputs, labels in batches:
                 yield to_channels_last(inputs), labels.astype(np.int32)
@@ -453,5 +451,4 @@ def _models(architecture: Architecture, outputs: dict) -> tuple[keras.Model, ker
 
 
 def _device_of(array: Any) -> object:
-    """Return the device of an array; TensorFlow, JAX and torch all call it `device`."""
     return array.device

@@ -4,8 +4,8 @@ On the CPU, XLA computes convolutions in a compiled loop many times slower than 
 convolutions, JAX therefore compiles single steps there, and TensorFlow does without XLA.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -29,10 +29,7 @@ TUNING = {
     "keras-jax": {
         "steps": {"text": "compiled steps without Keras's fit"},
         "epoch": {"text": "arrays on the device, an epoch as one program", "slow_with": "Conv", "resident": True},
-        "masks": {"text": "dropout masks in one pass, drawn once", "op": "Dropout"},
         "maxima": {"text": "gradients only where a maximum over time is", "device": "cpu", "op": "GlobalMaxPool1D"},
-        "narrow": {"text": "gradients of narrow layers with their axes exchanged", "device": "cpu", "op": "Dense"},
-        "copies": {"text": "no copies of weights that are updated in place", "device": "cpu"},
     },
 }
 """The steps from the stock loop, see `tuning.TuningStep`."""
@@ -62,62 +59,12 @@ class Conv1D(keras.layers.Conv1D):
         return (largest + self.bias if self.use_bias else largest)[:, None]
 
 
-LAYERS: Mapping[str, Mapping[str, Callable]] = {
-    "maxima": {"Conv1D": lambda node, rank: convolution(Conv1D, node)},
-}
-"""By step, entries in place of those of `keras_layers.LAYERS`; `Programs` has more."""
-
-
-class Programs(Protocol):
-    """The compiled training of a network, which changes the model's and the optimizer's variables.
-
-    layers: by step, entries in place of those of `keras_layers.LAYERS`.
-    """
-
-    layers: Mapping[str, Mapping[str, Callable]]
-
-    def __init__(
-        self,
-        model: keras.Model,
-        optimizer: keras.optimizers.Optimizer,
-        auxiliary_weights: tuple,
-        steps: Collection[str],
-    ) -> None: ...
-
-    def compile_loop(self, batches: np.ndarray, last: np.ndarray, arrays: tuple[Any, Any]) -> None:
-        """Compile what `loop` needs for arrays of these shapes. It may train a step."""
-
-    def loop(self, batches: np.ndarray, last: np.ndarray, arrays: tuple[Any, Any]) -> Any:
-        """Train a step for each of the batches, and one for `last` if it is not empty.
-
-        batches: sample indices (steps, batch size). last: those of a smaller batch.
-        arrays: what `send` returned.
-
-        Returns the loss of each step, (steps,).
-        """
-
-    def step(self, inputs: Any, labels: Any) -> Any:
-        """Train a step and return its loss."""
-
-    def stack(self, losses: list) -> Any:
-        """Return the losses of single steps as one array, (steps,)."""
-
-    def send(self, inputs: np.ndarray, labels: np.ndarray) -> tuple[Any, Any]:
-        """Return arrays on the device, once they are there: otherwise the next phase would wait for them."""
-
-    def begin(self) -> None:
-        """Take the state from the variables. To be called before the first step of an epoch."""
-
-    def finish(self) -> None:
-        """Write the state back into the variables. To be called after the last step."""
-
-
 def create(framework: str, threads: int, taken: StepsTaken) -> "TunedKerasAdapter":
     """Return the tuned adapter of a framework."""
     return TunedKerasAdapter(framework, threads, taken)
 
 
-def _programs() -> type[Programs]:
+def _programs() -> Callable[..., Any]:
     if keras.backend.backend() == "jax":
         from trainmark.frameworks.keras_tuned_jax import JaxPrograms
 
@@ -138,14 +85,13 @@ class TunedKerasAdapter(KerasAdapter):
 
     def build(self, *, architecture: Architecture, device: str, **arguments: Any) -> None:
         self._steps = self._taken({node.op for node in architecture.nodes}, device)
-        programs = _programs()
-        layers = {**LAYERS, **programs.layers}
-        self._replaced_layers = {op: layer for step in self._steps for op, layer in layers.get(step, {}).items()}
+        if "maxima" in self._steps:
+            self._replaced_layers = {"Conv1D": lambda node, rank: convolution(Conv1D, node)}
         super().build(architecture=architecture, device=device, **arguments)
         self._maximised = maximised(architecture) if "maxima" in self._steps else set()
         self._set_maximised(True)
         auxiliary_weights = tuple(weight for _, weight in architecture.auxiliary)
-        self._programs = programs(self._model, self._optimizer, auxiliary_weights, self._steps)
+        self._programs = _programs()(self._model, self._optimizer, auxiliary_weights, self._steps)
         self._arrays: tuple[Any, Any] | None = None
 
     def load(self, *, split: str, inputs: np.ndarray | Stream, labels: np.ndarray) -> None:
@@ -184,7 +130,6 @@ class TunedKerasAdapter(KerasAdapter):
         return np.asarray(ops.convert_to_numpy(losses), np.float64)
 
     def _begin(self, feed: EpochFeed) -> None:
-        """Give an epoch its rates and its seed."""
         set_rates(self._optimizer, feed.rates)
         self._seed_dropout(feed.dropout_seed)
         self._programs.begin()

@@ -1,49 +1,21 @@
 """The tuned loop of Keras on JAX: steps without Keras's `fit`, which update their state in place."""
 
-from collections.abc import Callable, Collection, Mapping
-from types import MappingProxyType
+from collections.abc import Collection
 from typing import Any
 
 import jax
 import keras
 import numpy as np
 
-from trainmark.frameworks.jax_kernels import NARROW, bernoulli, compiled, fetched, narrow_product
-from trainmark.frameworks.keras_layers import dense
+from trainmark.frameworks.jax_kernels import compiled, fetched
 from trainmark.frameworks.keras_losses import mean_cross_entropy
 
 
-class Dropout(keras.layers.Dropout):
-    """Dropout with the masks that Keras's own layer draws in float32, in a fraction of its time on the CPU."""
-
-    def call(self, inputs: Any, training: bool = False) -> Any:
-        """Drop values in training."""
-        if not training or not self.rate:
-            return inputs
-        kept = bernoulli(self.seed_generator.next(), 1 - self.rate, inputs.shape)
-        return jax.numpy.where(kept, inputs / (1 - self.rate), 0)
-
-
-class Dense(keras.layers.Dense):
-    """A dense layer of Keras that computes its product by `narrow_product` if it is narrow."""
-
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
-        """Multiply by the kernel and add the bias."""
-        if inputs.shape[-1] < NARROW * self.units:
-            return super().call(inputs, training)
-        outputs = narrow_product(inputs, self.kernel.value)
-        return outputs + self.bias.value if self.use_bias else outputs
-
-
 class JaxPrograms:
-    """See `keras_tuned.Programs`."""
+    """The compiled training of a network, which changes the model's and the optimizer's variables.
 
-    layers: Mapping[str, Mapping[str, Callable]] = MappingProxyType(
-        {
-            "masks": {"Dropout": lambda node, rank: Dropout(node.attributes["rate"], name=node.name)},
-            "narrow": {"Dense": lambda node, rank: dense(node, Dense)},
-        }
-    )
+    `keras_tuned_tensorflow` has the same methods.
+    """
 
     def __init__(
         self,
@@ -67,12 +39,17 @@ class JaxPrograms:
             trained, constants = optimizer.stateless_apply(constants, gradients, trained)
             return (trained, others, constants), value
 
-        self._step, self._epoch = compiled(step, copies="copies" not in steps)
+        self._step, self._epoch = compiled(step)
 
     def compile_loop(self, batches: np.ndarray, last: np.ndarray, arrays: tuple) -> None:
+        """Compile what `loop` needs for arrays of these shapes."""
         self._epoch(self._state, batches, last, arrays)
 
     def loop(self, batches: np.ndarray, last: np.ndarray, arrays: tuple) -> Any:
+        """Train a step for each of the batches, and one for `last` if it is not empty; return their losses, (steps,).
+
+        batches: sample indices (steps, batch size). last: those of a smaller batch. arrays: what `send` returned.
+        """
         program = self._epoch(self._state, batches, last, arrays)
         self._state, losses = program(self._state, batches, last, arrays)
         return losses
@@ -85,12 +62,15 @@ class JaxPrograms:
         return fetched(losses)
 
     def send(self, inputs: np.ndarray, labels: np.ndarray) -> tuple:
+        """Return arrays on the device, once they are there: otherwise the next phase would wait for them."""
         return jax.block_until_ready(jax.device_put((inputs, labels)))
 
     def begin(self) -> None:
+        """Take the state from the variables, before the first step of an epoch."""
         self._state = tuple([variable.value for variable in variables] for variables in self._variables)
 
     def finish(self) -> None:
+        """Write the state back into the variables, after the last step."""
         for variables, values in zip(self._variables, self._state, strict=True):
             for variable, value in zip(variables, values, strict=True):
                 variable.assign(value)

@@ -1,7 +1,6 @@
 """The tuned loop of Keras on TensorFlow: an epoch is a loop of the graph, compiled with XLA where that is faster."""
 
-from collections.abc import Callable, Collection, Mapping
-from types import MappingProxyType
+from collections.abc import Collection
 from typing import Any
 
 import keras
@@ -12,9 +11,7 @@ from trainmark.frameworks.keras_losses import mean_cross_entropy
 
 
 class TensorFlowPrograms:
-    """See `keras_tuned.Programs`."""
-
-    layers: Mapping[str, Mapping[str, Callable]] = MappingProxyType({})
+    """See `keras_tuned_jax.JaxPrograms`."""
 
     def __init__(
         self,
@@ -45,7 +42,7 @@ class TensorFlowPrograms:
         self._step, self._loop = tf.function(step, **compiled), tf.function(loop, **compiled)
 
     def compile_loop(self, batches: np.ndarray, last: np.ndarray, arrays: tuple) -> None:
-        """See `keras_tuned.Programs`. TensorFlow compiles at a first call alone, which takes any number of steps: one.
+        """See `JaxPrograms`. TensorFlow compiles at a first call alone, which takes any number of steps: one.
 
         The number is therefore no part of the program, as it is on JAX.
         """
@@ -67,7 +64,7 @@ class TensorFlowPrograms:
         return tf.constant(inputs), tf.constant(labels)
 
     def begin(self) -> None:
-        """See `keras_tuned.Programs`."""
+        """Do nothing: the graph changes the variables themselves."""
 
     def finish(self) -> None:
-        """See `keras_tuned.Programs`."""
+        """Do nothing: the graph changes the variables themselves."""

@@ -90,7 +90,6 @@ class KerasWorkersAdapter(JaxSharingAdapter, KerasAdapter):
 
 
 def _local_values(model: keras.Model) -> tuple[list, list]:
-    """Return the values of a model's trained and other variables on this rank's device."""
     trained, others = (
         [variable.value.addressable_data(0) for variable in variables]
         for variables in (model.trainable_variables, model.non_trainable_variables)

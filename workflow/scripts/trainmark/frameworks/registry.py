@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Collection, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,15 +67,15 @@ class Framework:
 
     name: str
     module: str
-    packages: tuple[str, ...]
+    packages: Sequence[str]
     environment: dict[str, str]
-    cpu_environment: dict[str, str]
-    set_up: str
+    cpu_environment: dict[str, str] = field(default_factory=dict)
+    set_up: str = "make"
     newest_python: int | None = None
     tuning: tuple[TuningStep, ...] = ()
-    unused_packages: tuple[str, ...] = ()
-    also_called: tuple[str, ...] = ()
-    variables: tuple[str, ...] = ()
+    unused_packages: Sequence[str] = ()
+    also_called: Sequence[str] = ()
+    variables: Sequence[str] = ()
     engine: Engine | None = None
 
     @property
@@ -117,18 +117,11 @@ def known_frameworks() -> dict[str, Framework]:
     """Return all frameworks that have an adapter, installed or not, by name."""
     return {
         name: Framework(
-            name,
-            path.stem,
-            tuple(entry["packages"]),
-            entry["environment"],
-            entry.get("cpu_environment", {}),
-            entry.get("set_up", "make"),
-            entry.get("newest_python"),
-            tuple(TuningStep(step, **keys) for step, keys in _table(path, "TUNING").get(name, {}).items()),
-            tuple(entry.get("unused_packages", [])),
-            tuple(entry.get("also_called", [])),
-            tuple(entry.get("variables", [])),
-            Engine(**workers) if (workers := _table(path, "WORKERS").get(name)) else None,
+            name=name,
+            module=path.stem,
+            tuning=tuple(TuningStep(step, **keys) for step, keys in _table(path, "TUNING").get(name, {}).items()),
+            engine=Engine(**workers) if (workers := _table(path, "WORKERS").get(name)) else None,
+            **entry,
         )
         for path in own_paths(FOLDER, "*_adapter.py")
         for name, entry in read_literal(path, "FRAMEWORKS").items()

@@ -91,7 +91,6 @@ class TorchAdapter(ObservedAdapter):
         return as_tensor(array)
 
     def _send(self, array: np.ndarray) -> torch.Tensor:
-        """Return an array on the device."""
         return as_tensor(array).to(self._device)
 
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
@@ -116,7 +115,6 @@ class TorchAdapter(ObservedAdapter):
         torch.manual_seed(seed)
 
     def _step(self, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """Train on a batch and return its loss."""
         self._optimizer.zero_grad()
         loss = self._loss(inputs, labels)
         loss.backward()
@@ -134,12 +132,10 @@ class TorchAdapter(ObservedAdapter):
             yield images.to(self._device), of_images.to(self._device)
 
     def _sent(self, batches: Iterator[Batch]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Yield the batches of a stream, on the device."""
         for images, labels in batches:
             yield self._send(images), self._send(labels.astype(np.int64))
 
     def _forward(self, inputs: torch.Tensor) -> list[torch.Tensor]:
-        """Return the logits of each head, in training."""
         return self._network(inputs)
 
     def _loss(self, inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -210,7 +206,6 @@ class TorchAdapter(ObservedAdapter):
             tensor.copy_(torch.tensor(state[name]))
 
     def _state(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Yield (name, tensor itself) of all arrays of the network and the optimizer."""
         yield from self._network.state_dict().items()
         yield from self._optimizer.arrays().items()
 
@@ -258,5 +253,4 @@ def as_tensor(array: np.ndarray) -> torch.Tensor:
 
 
 def _to_numpy(tensor: torch.Tensor) -> np.ndarray:
-    """Return a copy on the host."""
     return tensor.detach().to("cpu", copy=True).numpy()

@@ -86,7 +86,6 @@ class CapturedAdam(OwnRule):
         self._ones = torch.ones_like(self._shares)
 
     def arrays(self) -> dict[str, torch.Tensor]:
-        """See `Counted.arrays`."""
         return {**super().arrays(), "corrections": self._corrections}
 
     def update(self, constants: dict, weights: list, gradients: list, *states: list) -> None:

@@ -68,7 +68,6 @@ class ImageBatchNorm(TakesOneValue, torch.nn.BatchNorm2d):
 
 
 def _window(node: Node) -> tuple[int, int, int]:
-    """Return size, stride and padding of a convolution or pooling."""
     return node.integer("size"), node.integer("stride"), node.integer("padding")
 
 

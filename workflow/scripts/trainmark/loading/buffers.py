@@ -29,18 +29,11 @@ class Buffers:
         """
         if size > self._size:
             self._arrays, self._offsets, self._size = [], [], size
-        number = self._free()
-        if number is None:
-            number = len(self._arrays)
-            self._arrays.append(self._new())
-        return self._arrays[number], self._offsets[number]
-
-    def is_scarce(self, limit: int) -> bool:
-        """Return whether another batch would need more than `limit` buffers: whoever takes batches keeps many."""
-        return self._free() is None and len(self._arrays) >= limit
-
-    def _free(self) -> int | None:
-        return next((n for n in range(len(self._arrays)) if sys.getrefcount(self._arrays[n]) == ONLY_HERE), None)
+        for number in range(len(self._arrays)):
+            if sys.getrefcount(self._arrays[number]) == ONLY_HERE:
+                return self._arrays[number], self._offsets[number]
+        self._arrays.append(self._new())
+        return self._arrays[-1], self._offsets[-1]
 
     def _new(self) -> np.ndarray:
         if self._memory_file is None:

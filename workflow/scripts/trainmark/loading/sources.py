@@ -12,9 +12,6 @@ from trainmark.errors import ConfigError
 from trainmark.files.disk import format_bytes
 from trainmark.loading.memory_file import MemoryFile
 
-BLOCK_BYTES = 1 << 26
-"""Bytes of a file that are read at a time."""
-
 
 class Source(ABC):
     """The stored images of one split. Worker processes get a copy when they start.
@@ -91,10 +88,7 @@ def _copied(stored: np.memmap) -> MemoryFile:
         )
     memory = MemoryFile()
     memory.grow(stored.nbytes)
-    with open(str(stored.filename), "rb") as file, memory.map(0, stored.nbytes) as copy:
+    with open(str(stored.filename), "rb") as file:
         file.seek(stored.offset)
-        with memoryview(copy) as view:
-            for start in range(0, stored.nbytes, BLOCK_BYTES):
-                with view[start : start + BLOCK_BYTES] as block:
-                    file.readinto(block)
+        file.readinto(memory.map(0, stored.nbytes))
     return memory

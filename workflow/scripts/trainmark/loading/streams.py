@@ -16,15 +16,12 @@ from trainmark.datasets.catalogue import SPLITS
 from trainmark.errors import DataError
 from trainmark.loading.buffers import Buffers
 from trainmark.loading.pieces import Piece, SplitLoader, windows_of
-from trainmark.loading.processes import Processes
 from trainmark.loading.sources import ArraySource, Source
-from trainmark.loading.workers import Serial, Threads, Workers
+from trainmark.loading.workers import Workers
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.input_transform import Windows, draw_windows
 from trainmark.recipes.recipe import InputTransform
 from trainmark.recipes.stream import Batch, Stream
-
-ITERATORS: Mapping[str, type[Workers]] = {"serial": Serial, "thread": Threads, "process": Processes}
 
 LARGEST_PIECE = 16
 """Most samples of a piece; handing it out then costs about a hundredth of decoding them."""
@@ -34,9 +31,6 @@ BATCHES_AHEAD = 2
 
 PIECES_AHEAD = 2
 """Least number of pieces for each job in the batches ahead."""
-
-KEPT_BATCHES = 3
-"""Batches that a consumer may keep without getting copies: that of this step, and those of steps not yet computed."""
 
 
 def open_streams(
@@ -57,16 +51,15 @@ def open_streams(
     packed: folder of the packed store; needed for image files that are read from it.
 
     Raises DataError if files of the dataset are damaged, ConfigError if the settings ask for a store that there is not,
-    and LoaderError if processes cannot be started.
+    and LoaderError if processes can't be started.
     """
     opened = {split: _open_source(dataset_folder, split, settings["store"], packed) for split in splits}
     loaders = {split: SplitLoader(source, mean_image, transform, dtype) for split, (source, _) in opened.items()}
-    workers = ITERATORS[settings["iterator"]](loaders, settings["jobs"] or cpus)
+    workers = Workers(settings["iterator"], loaders, settings["jobs"] or cpus)
     return {split: ImageStream(split, labels, transform, workers) for split, (_, labels) in opened.items()}
 
 
 def _open_source(folder: Path, split: str, store: str, packed: Path | None) -> tuple[Source, np.ndarray]:
-    """Return where the images of a split are read from, and their labels."""
     kind = prepared.read_manifest(folder)["kind"]
     if kind == "image_lists":
         from trainmark.loading.photographs import open_photographs  # here: a training on arrays needs no decoders
@@ -107,7 +100,12 @@ class ImageStream(Stream):
         order = np.arange(feed.samples) if feed.order is None else feed.order
         if self._drawn is None or self._drawn[0] != feed.augmentation_seed:  # the parts of an epoch share its windows
             self._drawn = feed.augmentation_seed, self._windows(self._transform, feed.augmentation_seed)
-        return self._timed(self._batches(order, feed.batch_size, self._drawn[1]))
+        for batch in self._timed(self._batches(order, feed.batch_size, self._drawn[1])):
+            samples = len(batch[1])
+            yield batch
+            del batch  # its memory can be used again
+            if self.on_batch:
+                self.on_batch(samples, feed.batch_size)
 
     def stored_batches(self, batch_size: int, samples: np.ndarray | None = None) -> Iterator[Batch]:
         """See `Stream.stored_batches`. Raises what `training_batches` raises."""
@@ -144,15 +142,14 @@ class ImageStream(Stream):
             for start in range(0, len(order), batch_size):
                 loading.append(self._start(order[start : start + batch_size], batch_size, size, windows))
                 if len(loading) > ahead:
-                    yield self._finished(loading, ahead)
+                    yield self._finished(loading)
             while loading:
-                yield self._finished(loading, ahead)
+                yield self._finished(loading)
         finally:  # also if the caller stops early, or a piece fails
             rest = [piece for batch in loading for piece in batch.pieces if not piece.cancel()]
             wait(rest)
 
     def _start(self, samples: np.ndarray, batch_size: int, piece_size: int, windows: Windows) -> _Loading:
-        """Start to load a batch."""
         memory, offset = self._buffers.take(batch_size * self._loader.sample_bytes)
         batch = _Loading(self._loader.batch_in(memory, len(samples)), self.labels[samples], [])
         for first in range(0, len(samples), piece_size):
@@ -161,10 +158,8 @@ class ImageStream(Stream):
             batch.pieces.append(self._workers.submit(piece, batch.inputs, first, (offset, memory.nbytes)))
         return batch
 
-    def _finished(self, loading: deque[_Loading], ahead: int) -> Batch:
-        """Wait for the first batch and return it: a copy if the caller keeps so many that memory would grow."""
+    def _finished(self, loading: deque[_Loading]) -> Batch:
         for piece in loading[0].pieces:
-            piece.result()
+            self._workers.wait_for(piece)
         batch = loading.popleft()
-        limit = ahead + 1 + KEPT_BATCHES
-        return (batch.inputs.copy("K") if self._buffers.is_scarce(limit) else batch.inputs), batch.labels
+        return batch.inputs, batch.labels

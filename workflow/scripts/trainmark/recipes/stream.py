@@ -1,7 +1,7 @@
 """A split that is not in memory: its images are read, augmented and handed out in batches while a network trains."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -18,6 +18,7 @@ class Stream(ABC):
     input_shape: shape of one network input, (channels, height, width).
     evaluation_batch_size: number of samples per forward step in evaluation.
     waiting_seconds: time for which the training has waited for batches so far.
+    on_batch: called with (its samples, size of the whole batches) after each batch of training that was taken.
     """
 
     labels: np.ndarray
@@ -25,6 +26,7 @@ class Stream(ABC):
     dtype: str
     evaluation_batch_size: int
     waiting_seconds: float = 0.0
+    on_batch: Callable[[int, int], None] | None = None
 
     @abstractmethod
     def training_batches(self, feed: EpochFeed) -> Iterator[Batch]:

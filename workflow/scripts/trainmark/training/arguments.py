@@ -8,7 +8,6 @@ import sys
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
-from typing import NoReturn
 
 from trainmark.console import redirect_output
 from trainmark.errors import ConfigError, DeviceError
@@ -19,18 +18,11 @@ from trainmark.recipes.catalogue import RECIPES
 from trainmark.trainer import STOCK, TUNED, Trainer
 
 
-class Settings(dict):
-    """The settings of an experiment. Raises ConfigError for a missing key; a checked config has them all."""
-
-    def __missing__(self, key: str) -> NoReturn:
-        raise ConfigError(f"--settings lacks the key {key}: give it as config/schema.yaml describes it")
-
-
-def parse_settings(text: str) -> Settings:
+def parse_settings(text: str) -> dict:
     """Parse the value of --settings. Raises argparse.ArgumentTypeError if it is not a JSON object."""
     with suppress(ValueError):
         if isinstance(settings := json.loads(text), dict):
-            return Settings(settings)
+            return settings
     raise argparse.ArgumentTypeError(f'found {text}; allowed: a JSON object such as {{"seed": 1, "batch_size": 32}}')
 
 

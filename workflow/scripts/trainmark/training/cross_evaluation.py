@@ -83,7 +83,6 @@ def cross_evaluation(
 
 
 def _is_current_code(entry: Mapping, recipe: Recipe) -> bool:
-    """Whether this clone's code for the entry's framework is the code that evaluated; False without such an adapter."""
     trainer = Trainer.parse(entry["trainer"])
     known = trainer.framework in known_frameworks()
     return known and entry["code_sha256"] == training_code(recipe, trainer)["sha256"]

@@ -72,7 +72,6 @@ def check_computing(adapter: Adapter, device: str) -> dict:
 
 
 def _logits(images: np.ndarray, weights: dict[str, np.ndarray]) -> np.ndarray:
-    """Return the network's logits in float64: (samples, classes)."""
     exact = {name: array.astype("float64") for name, array in weights.items()}
     products = np.einsum("schw,hwcf->sf", images.astype("float64"), exact["conv.kernel"])
     logits: np.ndarray = (products + exact["conv.bias"]) @ exact["dense.kernel"] + exact["dense.bias"]

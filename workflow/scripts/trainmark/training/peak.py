@@ -133,7 +133,6 @@ def _seconds_of(adapter: Adapter, operation: str, side: int, times: int) -> floa
 
 
 def _gpu_bandwidth(adapter: Adapter) -> float:
-    """Return the bytes per second of a sum that the framework computes."""
     array_bytes = GPU_SUM_SIDE**2 * np.dtype(DTYPE).itemsize
     return 3 * array_bytes / _seconds_of(adapter, "add", GPU_SUM_SIDE, GPU_SUMS)
 

@@ -176,13 +176,11 @@ class RunMeasurements:
         self.progress.machine += self.watch.after(self.epoch or 0, force=True)
 
     def _note_peaks(self, device_mib: float | None) -> None:
-        """Update the peaks of memory, over all processes of the run."""
         progress = self.progress
         progress.peak_host_mib = max(progress.peak_host_mib, peak_host_mib())
         progress.peak_device_mib = max(filter(None, (progress.peak_device_mib, device_mib)), default=device_mib)
 
     def _session(self, first_epoch: int, restart_seconds: float) -> dict:
-        """An entry of `sessions` for this process, as in the record."""
         held = describe_session(self.provenance, self._job.device_lock)
         return held | {"call": self._job.call, "first_epoch": first_epoch, "restart_seconds": restart_seconds}
 

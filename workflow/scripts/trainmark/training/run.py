@@ -29,7 +29,7 @@ from trainmark.training.clock_check import ClockCheck
 from trainmark.training.communication import measure_communication, part_to_time
 from trainmark.training.job import Job
 from trainmark.training.kept_weights import remove_weights, write_weights
-from trainmark.training.pace import PacedStream, StepCallback
+from trainmark.training.pace import PaceMeter, StepCallback
 from trainmark.training.peak import measure_peak, shared_peak
 from trainmark.training.phases import PhaseTimes
 from trainmark.training.progress import RunMeasurements
@@ -61,7 +61,8 @@ class Training:
         self._training_data: Split | None = None  # of several workers, opened by `_prepare`
         self._check: ClockCheck  # made by `_prepare`
         self._labels: dict[str, np.ndarray] = {}
-        self._stream: PacedStream | None = None
+        self._stream: Stream | None = None
+        self._pace: PaceMeter  # of a stream, made with it
         self._built: dict[str, np.ndarray] = {}  # the state before the first step, for new optimizers
         self._written: float  # moment of the last checkpoint and the time it cost, set by `_train_epochs`
         self._cost_seconds: float
@@ -137,7 +138,6 @@ class Training:
         return None
 
     def _peak(self) -> dict:
-        """Return `peak` of the record."""
         device, limit_mib = self.run.trainer.device, self.settings["memory_limit_mib"]
         here = len(self._ranks.local)
         measure = partial(measure_peak, self._adapter, device, self.job.threads, limit_mib, here)
@@ -150,7 +150,7 @@ class Training:
             return None
         inputs, labels = self._training_data
         if self._stream:
-            self._stream.begin_epoch(0, 0)  # of no epoch
+            self._pace.begin_epoch(0, 0)  # of no epoch
 
         def alone() -> Adapter:
             adapter = create_adapter(self.run.trainer.framework, self.job.threads)
@@ -230,7 +230,6 @@ class Training:
         )
 
     def _parts_to_compile(self) -> Iterable[EpochFeed]:
-        """Return a part of an epoch of each size."""
         return {part.samples: part for part in self._feed(1).parts(self._part_steps)}.values()
 
     @property
@@ -251,8 +250,8 @@ class Training:
             for stream, _ in splits.values():
                 assert isinstance(stream, Stream)
                 stream.evaluation_batch_size = size
-            self._stream = PacedStream(inputs, self.run.epochs, on_step)
-            splits["train"] = (self._stream, labels)
+            self._stream, self._pace = inputs, PaceMeter(len(labels), self.run.epochs, on_step)
+            inputs.on_batch = self._pace.count
         return splits
 
     def _check_device(self) -> None:
@@ -335,7 +334,7 @@ class Training:
             with self.phase_times.phase("build", self._adapter.synchronize):
                 self._adapter.restart_optimizer(self._built)
         if self._stream:
-            self._stream.begin_epoch(epoch, done)
+            self._pace.begin_epoch(epoch, done)
         for part in feed.parts(self._part_steps)[done // (self._part_steps or 1) :]:
             self._train_part(part, phase)
             unfinished = measurements.progress.unfinished
@@ -375,7 +374,6 @@ class Training:
         self._ranks.wait()
 
     def _evaluate(self, split: str) -> Evaluation:
-        """Let the first rank evaluate a split, and return loss and accuracies on all."""
         return self._ranks.from_first(lambda: self._evaluate_here(split))
 
     def _evaluate_here(self, split: str) -> Evaluation:

@@ -228,7 +228,6 @@ def _cost(stock: Trainee, begin: float, comparisons: int, epoch_steps: int, runs
 
 
 def _announcement(cost: Cost) -> str:
-    """Return how long a timing takes, or why it is left out."""
     seconds = in_words(cost.seconds)
     if cost.runs is None:
         return f"takes about {seconds}"
