@@ -60,13 +60,10 @@ def test_no_screen_scrolls_sideways_and_the_navigation_stays_in_sight(opened, ca
 
 
 @pytest.mark.slow
-def test_figures_follow_a_dark_scheme_and_have_values_under_the_pointer(opened, campaign):
+def test_figures_follow_a_dark_scheme(opened, campaign):
     tab = opened(campaign[1], color_scheme="dark")
     first = tab.locator("figure .wide").first
     assert "invert" in first.evaluate("one => getComputedStyle(one).filter")
-    if campaign[0] == "12 trainers":
-        titles = tab.locator("figure svg use title").all_text_contents()
-        assert "chainer tuned on gpu, 20 epochs" in " ".join(titles) and len(titles) > 300
 
 
 def test_many_warnings_are_folded_and_stay_above_the_fold(opened, tmp_path):

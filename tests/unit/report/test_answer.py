@@ -107,8 +107,8 @@ def test_opposite_verdicts_are_one_sentence(pages):
     interval = f"{number} to {number}"
     assert re.fullmatch(
         rf"On digits \(mnist-mlp-flux\), b on cpu takes 0\.7\d* times the training time of a on cpu at 20 epochs "
-        rf"\(95 % interval {interval}: faster\), 1\.\d* times at 5 epochs \({interval}: slower\) "
-        rf"and {number} times at 3 epochs \({interval}: not distinguishable, as at 2\)\.",
+        rf"\(95 % interval {interval}: faster\), 1\.\d* times at 5 epochs \(95 % interval {interval}: slower\) "
+        rf"and {number} times at 3 epochs \(95 % interval {interval}: not distinguishable, as at 2\)\.",
         answer["sentence"],
     ), answer["sentence"]
 
@@ -147,14 +147,6 @@ def three(first=1.0):
             yield record(name, repeat, seconds=(1 + repeat / 500) / speed) if speed else out_of_memory(name, repeat)
 
 
-def test_a_runner_up_that_must_not_be_ranked_against_the_fastest_says_so(tmp_path):
-    page = Page(tmp_path, *three(), parities={("b on cpu", "c on cpu"): "different"})
-    first, second = (one["sentence"] for one in page.summary["answers"])
-    assert "c on cpu takes the least time of 3 trainers: 0." in first
-    assert second.startswith("Next is b on cpu with 0.") and "times the training time of a on cpu" in second
-    assert second.endswith("; it is not ranked against c on cpu: they are <different>.")
-
-
 def test_a_baseline_without_a_run_that_is_ok_is_replaced_by_the_next_trainer(tmp_path):
     page = Page(tmp_path, *three(first=None))
     (standing,) = page.summary["standings"]
@@ -190,8 +182,7 @@ def test_runs_with_a_problem_are_named_with_what_to_do(tmp_path):
     assert [one["kind"] for one in warned] == list(WARNED)
     for warning, one in zip(warned, WARNED.values(), strict=True):
         assert warning["runs"] == [int(page.number(repeat=one["run"]["repeat"]))]
-        assert warning["what"].startswith(f"Run {warning['runs'][0]} ")
-        assert len(warning["what_to_do"]) > 20
+        assert warning["what"].startswith(f"Run {warning['runs'][0]}: {warning['kind']}") and warning["what_to_do"]
 
 
 def test_differences_between_runs_have_a_warning(tmp_path):

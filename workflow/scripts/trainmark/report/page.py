@@ -115,7 +115,7 @@ def _warning_anchor(kind: str) -> str:
 def _trust_links(screen: FirstScreen, sections: list[dict]) -> dict[str, str]:
     """Where each count below the title leads: to its warning; without one, to the parity of a section, or the runs."""
     parity = next((f"{one['anchor']}-parity" for one in sections if one["certificate"]), "runs")
-    anchors = {one.kind: "runs" for one in screen.trust} | {UNCERTIFIED: parity}
+    anchors = {one["kind"]: "runs" for one in screen.trust} | {UNCERTIFIED: parity}
     return anchors | {one.kind: _warning_anchor(one.kind) for one in screen.warnings}
 
 

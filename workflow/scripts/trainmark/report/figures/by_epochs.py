@@ -28,11 +28,8 @@ from trainmark.report.figures.style import (
     trainer_entries,
     width_of,
 )
-from trainmark.report.figures.svg import of_trainer, titled
 from trainmark.report.figures.text import place_of, wrapped
-from trainmark.tables.formatting import counted, three_digits
 from trainmark.tables.tables import by_trainer, groups, rows_of, timed_runs
-from trainmark.tables.verdicts import format_comparison
 from trainmark.trainer import STOCK, Trainer
 
 HEIGHT, PANEL_HEIGHT = 2.1, 1.55
@@ -68,8 +65,7 @@ def draw_speed_up(data: Data) -> Figure | None:
         return None
     sheet = _new_sheet(data, table)
     for axis, trainer, look, shift in sheet.trainers():
-        with of_trainer(axis, data.trainers.index(trainer)):
-            _draw_speed_ups(axis, dict(by_trainer(table))[trainer].sort_values("epochs"), look, shift)
+        _draw_speed_ups(axis, dict(by_trainer(table))[trainer].sort_values("epochs"), look, shift)
     for axis in sheet.axes:
         axis.axhline(1, color="black", linewidth=0.8)
     values = [1, *table[["ratio", "low", "high"]].to_numpy(float).ravel()]
@@ -170,8 +166,7 @@ def _draw_runs(data: Data, column: str, title: str, unit: tuple[str, float]) -> 
     runs = runs.assign(value=runs[column] / divisor)
     sheet, of_trainers = _new_sheet(data, runs), dict(by_trainer(runs))
     for axis, trainer, look, shift in sheet.trainers():
-        with of_trainer(axis, data.trainers.index(trainer)):
-            _draw_trainer(axis, of_trainers[trainer], (look, shift), name)
+        _draw_trainer(axis, of_trainers[trainer], look, shift)
     published = [draw_references(axis, data.references_by_epoch, column, 1 / divisor) for axis in sheet.axes]
     disturbed = [hollow_entry("disturbed run")] if (runs["disturbed"] != "").any() else []
     epochs = {*runs["epochs"], *reference_epochs(data.references_by_epoch, column)}
@@ -181,12 +176,8 @@ def _draw_runs(data: Data, column: str, title: str, unit: tuple[str, float]) -> 
     return sheet.figure
 
 
-def _draw_trainer(axis: Axes, runs: pd.DataFrame, style: tuple[Look, float], unit: str) -> None:
-    """Draw a trainer's runs: medians and ranges of those whose times count, and a dot for each.
-
-    style: the trainer's look, and the factor that moves its dots aside.
-    """
-    look, shift = style
+def _draw_trainer(axis: Axes, runs: pd.DataFrame, look: Look, shift: float) -> None:
+    """Draw a trainer's runs: medians and ranges of those whose times count, and a dot for each."""
     timed = timed_runs(runs)
     calls = timed.groupby("epochs")["calls"].agg(lambda calls_of_runs: " ".join(sorted(set(calls_of_runs))))
     for _, same_calls in groups(timed.assign(calls=timed["epochs"].map(calls)), ["calls"]):
@@ -195,9 +186,7 @@ def _draw_trainer(axis: Axes, runs: pd.DataFrame, style: tuple[Look, float], uni
         axis.plot(values.index, median, **look.line(thin=True))
         axis.errorbar(values.index * shift, median, yerr=ends, fmt="none", ecolor=look.colour, elinewidth=0.8)
     for disturbed, dots in runs.groupby(runs["disturbed"] != ""):
-        drawn = draw_dots(axis, dots["epochs"] * shift, dots["value"], **look.dots(hollow=bool(disturbed), size=4))
-        rows = rows_of(dots)
-        titled(drawn, [_text(row, f"{three_digits(row['value'])} {unit}", f", run {row['number']}") for row in rows])
+        draw_dots(axis, dots["epochs"] * shift, dots["value"], **look.dots(hollow=bool(disturbed), size=4))
 
 
 def _draw_speed_ups(axis: Axes, speed_ups: pd.DataFrame, look: Look, shift: float) -> None:
@@ -207,10 +196,4 @@ def _draw_speed_ups(axis: Axes, speed_ups: pd.DataFrame, look: Look, shift: floa
     axis.plot(x, y, **look.line(thin=True))
     axis.errorbar(x * shift, y, yerr=np.clip(lengths, 0, None), fmt="none", ecolor=look.colour, elinewidth=1)
     for hollow, dots in speed_ups.groupby(speed_ups["low"].isna()):
-        drawn = draw_dots(axis, dots["epochs"] * shift, dots["ratio"], **look.dots(hollow=bool(hollow)))
-        titled(drawn, [_text(row, format_comparison(row)) for row in rows_of(dots)])
-
-
-def _text(row: dict, value: str, run: str = "") -> str:
-    """What a mark shows under the pointer."""
-    return f"{Trainer.of(row).name}, {counted(row['epochs'], 'epoch')}{run}: {value}"
+        draw_dots(axis, dots["epochs"] * shift, dots["ratio"], **look.dots(hollow=bool(hollow)))

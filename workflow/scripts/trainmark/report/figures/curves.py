@@ -25,9 +25,7 @@ from trainmark.report.figures.style import (
     trainer_entries,
     width_of,
 )
-from trainmark.report.figures.svg import of_trainer, titled
 from trainmark.report.figures.text import wrapped
-from trainmark.tables.formatting import three_digits
 from trainmark.tables.tables import select_trainer, timed_runs
 from trainmark.trainer import TRAINER
 
@@ -45,7 +43,7 @@ ACCURACIES = {
 """Columns of the table of curves, with the titles of their axes."""
 
 TOP_5_CLASSES = 100
-"""With fewer classes, the top-5 accuracy is left out unless it is asked for: by chance it is above 5 %."""
+"""With fewer classes, or an unknown number, the top-5 accuracy is left out: by chance it is above 5 %."""
 
 ROW_HEIGHT = 1.2
 
@@ -64,16 +62,11 @@ def draw_loss(data: Data) -> Figure | None:
 
 def draw_accuracy(data: Data) -> Figure | None:
     """Test accuracy by epoch and by training time, including compilation; below it the top-5 accuracy, with 100 classes
-    or more or if it was asked for, and the accuracy on the training images, if it was evaluated. Line: median over
-    repeats; band: range over repeats; cross: last value of a run that diverged, at the edge if it is outside. Only the
-    runs with the largest number of epochs are drawn; by time, disturbed ones are left out unless all of a trainer were.
+    or more, and the accuracy on the training images, if it was evaluated. Line: median over repeats; band: range over
+    repeats; cross: last value of a run that diverged, at the edge if it is outside. Only the runs with the largest
+    number of epochs are drawn; by time, disturbed ones are left out unless all of a trainer were.
     """
     return _draw_progress(data, ACCURACIES)
-
-
-def classes_of(data: Data) -> int | None:
-    """The number of classes of the dataset, according to the certificate; None if there is none."""
-    return data.certificate["settings"]["classes"] if data.certificate else None
 
 
 @dataclass(frozen=True)
@@ -84,11 +77,6 @@ class Panel:
     x: str
     y: str
 
-    @property
-    def unit(self) -> str:
-        """The unit of y, which stands in brackets in its title."""
-        return (LOSSES | ACCURACIES)[self.y].partition("(")[2].rstrip(")")
-
     def points(self, curves: pd.DataFrame) -> pd.DataFrame:
         """The rows that have a value in this axis."""
         return curves[curves[[self.x, self.y]].notna().all(axis=1)]
@@ -97,8 +85,8 @@ class Panel:
 def _draw_progress(data: Data, titles: Mapping[str, str]) -> Figure | None:
     """Draw a row for each of these columns that has values, by epoch and by time; None if none has."""
     curves, unit = _curves_of(data)
-    few_classes = (classes_of(data) or 0) < TOP_5_CLASSES
-    left_out = {"test_top5_accuracy"} if few_classes and not data.options.top5 else set()
+    classes = data.certificate["settings"]["classes"] if data.certificate else 0
+    left_out = {"test_top5_accuracy"} if classes < TOP_5_CLASSES else set()
     rows = [name for name in titles if name not in left_out and curves[name].notna().any()]
     if not rows:
         return None
@@ -153,11 +141,8 @@ def _draw_medians(panel: Panel, curves: pd.DataFrame, data: Data) -> None:
             style |= {"linewidth": 0.6 * look.width, "markersize": 3}
         thinned = slice(None, None, 1 + len(x) // MOST_POINTS)
         low, high = values["min"][thinned], values["max"][thinned]
-        with of_trainer(panel.axis, data.trainers.index(trainer)):
-            (line,) = panel.axis.plot(x, values["median"], markevery=(place % every, every), **style)
-            panel.axis.fill_between(x[thinned], low, high, color=look.colour, alpha=0.15, lw=0)
-        medians = values["median"].items()
-        titled(line, [f"{trainer.name}, epoch {epoch:g}: {three_digits(y)} {panel.unit}" for epoch, y in medians])
+        panel.axis.plot(x, values["median"], markevery=(place % every, every), **style)
+        panel.axis.fill_between(x[thinned], low, high, color=look.colour, alpha=0.15, lw=0)
 
 
 def _scale_values(panel: Panel, curves: pd.DataFrame, *, is_loss: bool) -> None:
@@ -212,8 +197,7 @@ def _draw_crosses(panel: Panel, curves: pd.DataFrame, data: Data) -> None:
         if len(points):  # otherwise the layout would fail
             x = points[panel.x].clip(*panel.axis.get_xlim())
             y = points[panel.y].clip(*panel.axis.get_ylim())
-            with of_trainer(panel.axis, data.trainers.index(trainer)):
-                draw_dots(panel.axis, x, y, clip_on=False, zorder=3, **_cross(look))
+            draw_dots(panel.axis, x, y, clip_on=False, zorder=3, **_cross(look))
 
 
 def _cross(look: Look) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -71,16 +69,6 @@ class Data:
         """The parity of all pairs: of a command, which has no certificate, those of its comparisons."""
         columns = ["first", "second", "parity", "reason"]
         return (self.comparisons if self.parity.empty else self.parity)[columns].drop_duplicates()
-
-    @cached_property
-    def sha256(self) -> str:
-        """The SHA-256 of the rows of all tables, the same on every machine."""
-        digest = sha256()
-        for table in (value for value in vars(self).values() if isinstance(value, pd.DataFrame)):
-            # A column is of whole numbers or not depending on what the rows of other groups lack.
-            numbers = dict.fromkeys(table.select_dtypes("number"), "float64")
-            digest.update(table.astype(numbers).to_csv(index=False).encode())
-        return digest.hexdigest()
 
 
 def read_data(group: tuple[str, str, str], folder: Path, options: FigureOptions = DEFAULT_OPTIONS) -> Data:

@@ -11,7 +11,6 @@ from trainmark.report.figures.curves import ACCURACIES, LOSSES
 from trainmark.report.figures.data import Data
 from trainmark.report.figures.references import draw_references, reference_epochs
 from trainmark.report.figures.style import TWO_COLUMNS, add_legend, looks, new_figure, trainer_entries, width_of
-from trainmark.report.figures.svg import of_trainer
 from trainmark.report.figures.text import wrapped
 from trainmark.tables.published import REACHED
 from trainmark.tables.tables import select_trainer
@@ -65,6 +64,5 @@ def _draw_ours(axis: Axes, of_metric: pd.DataFrame, factor: float, data: Data, *
             continue
         low, middle, high = (factor * own[name].to_numpy(float) for name in ("smallest", "median", "largest"))
         x, style = shift * own["epochs"].to_numpy(float), look.line(thin=True) | look.dots(size=4)
-        with of_trainer(axis, data.trainers.index(trainer)):
-            axis.errorbar(x, middle, [middle - low, high - middle] if has_bars else None, **style)
-            axis.fill_between(x, low, high, color=look.colour, alpha=0.15, lw=0)
+        axis.errorbar(x, middle, [middle - low, high - middle] if has_bars else None, **style)
+        axis.fill_between(x, low, high, color=look.colour, alpha=0.15, lw=0)

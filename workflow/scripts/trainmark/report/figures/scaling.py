@@ -19,7 +19,6 @@ from trainmark.report.figures.style import (
     trainer_entries,
     width_of,
 )
-from trainmark.report.figures.svg import of_trainer
 from trainmark.tables.comparisons import COMPARED
 from trainmark.tables.scaling import COMMUNICATION, EFFICIENCIES, ESTIMATES, scaling_table, without_variant
 from trainmark.tables.tables import groups
@@ -50,12 +49,9 @@ def draw_scaling(data: Data) -> Figure | None:
         named = Trainer(framework, device, loop, int(rows["of_workers"].iloc[0]))
         first = next(trainer for trainer in data.trainers if without_variant(trainer) == named)
         drawn[first] = styles[first]
-        with of_trainer(speed_up, data.trainers.index(first)):
-            _draw(speed_up, rows, ESTIMATES, 1.0, styles[first])
-        with of_trainer(efficiency, data.trainers.index(first)):
-            _draw(efficiency, rows, EFFICIENCIES, 100.0, styles[first])
-        with of_trainer(share, data.trainers.index(first)):
-            _draw_shares(share, rows, styles[first])
+        _draw(speed_up, rows, ESTIMATES, 1.0, styles[first])
+        _draw(efficiency, rows, EFFICIENCIES, 100.0, styles[first])
+        _draw_shares(share, rows, styles[first])
     workers = sorted({*table["workers"], *table["of_workers"]})
     (ideal,) = speed_up.plot(workers, np.divide(workers, workers[0]), ":", color="black", lw=0.8, label="perfect")
     values = [1.0, workers[-1] / workers[0], *table[[*ESTIMATES]].to_numpy(float).ravel()]
