@@ -17,7 +17,7 @@ QUICK := -m "not slow and not parity and not faults and not adversary and not be
   and not cluster and not environments"
 BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
 
-.PHONY: all paper paper-archive rocrate report test gpu-check expected torch torch-cpu workers cluster clean help lint coverage test-slow test-parity test-faults \
+.PHONY: all paper paper-archive report test gpu-check expected torch torch-cpu workers cluster clean help lint coverage test-slow test-parity test-faults \
   test-adversary test-load test-gpu test-benchmarks test-cluster test-environments test-fresh test-settings test-real-data certify-networks \
   bench-images bench-imagenet bench-loading bench-phases bench-records bench-report bench-screens bench-verdicts bench-watching \
   bench-intervals bench-epochs bench-steps bench-loops bench-own bench-workers bench-naive bench-clipped bench-narrow bench-start bench-cluster bench-matrices bench-tests \
@@ -37,10 +37,7 @@ test: $(VENV)/.installed-dev ## set up and run the tests, except the slow ones b
 paper: $(VENV)/.installed ## write numbers, tables and figures of the results for a paper in LaTeX: results/paper
 	@$(RUN) snakemake --cores 2 results/paper
 
-rocrate: $(VENV)/.installed ## add rocrate, which makes the metadata of an archive
-	@$(SET_UP) archive
-
-paper-archive: rocrate ## pack the results with config, source and checksums for a data repository: paper-archive.zip
+paper-archive: $(VENV)/.installed ## pack the results with config, source and checksums for a data repository: paper-archive.zip
 	@$(RUN) python3 workflow/scripts/archive.py
 
 gpu-check: $(VENV)/.installed ## what does each framework see of the GPUs, and does it compute there? Seconds
@@ -233,7 +230,6 @@ lock: $(VENV)/.installed ## renew the pinned requirements from pyproject.toml (F
 	$(LOCK) --group torch -c requirements.txt -o requirements-torch.txt
 	$(if $(FIND_LINKS),$(LOCK) --group torch-cpu -c requirements.txt --find-links $(FIND_LINKS) -o requirements-torch-cpu.txt)
 	$(LOCK) --group workers -c requirements.txt -o requirements-workers.txt
-	$(LOCK) --group archive -c requirements.txt -o requirements-archive.txt
 	$(LOCK) --group dev -c requirements.txt -o requirements-dev.txt
 	@set -e; for name in $(ENVIRONMENTS); do \
 	  case $$name in *torch) other=torch ;; *) other=gpu-cuda12 ;; esac; \
