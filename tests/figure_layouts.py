@@ -1,18 +1,8 @@
-"""Measures how figures are laid out: their size, type and contrast, and what overlaps or is cut off.
+"""Measures how figures are laid out: their size, type and contrast, and what overlaps or is cut off."""
 
-As a script, it draws all figures of several numbers of trainers and prints a table:
-PYTHONPATH=workflow/scripts:tests python tests/figure_layouts.py [folder for PNGs]
-"""
+from itertools import combinations
 
-import sys
-from dataclasses import replace
-from itertools import combinations, product
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
-import matplotlib
 import numpy as np
-from figures_for_tests import made_up
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
@@ -21,10 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.text import Text
 
-from trainmark.plan.figures import known_figures
-from trainmark.report.figures.options import FigureOptions
 from trainmark.report.figures.save import drawing
-from trainmark.report.figures.style import add_note, settings
+from trainmark.report.figures.style import add_note
 from trainmark.tables.verdicts import short_refusals
 
 TRAINERS = {
@@ -126,28 +114,3 @@ def _contrasts(figure, texts):
         edge = [patch.get_edgecolor()] if patch.get_linewidth() else []
         if shown and (edge or contrast(patch.get_facecolor()) > 1):
             yield contrast(patch.get_facecolor(), *edge), f"area {patch.get_label()!r}"
-
-
-def main():
-    """Print the layout of every figure, and draw it into the folder that the command line names."""
-    folders = [Path(name) for name in sys.argv[1:]]
-    print(f"{'figure':18} trainers width height  type      contrast  wrong")
-    for (count, parts), width in product(TRAINERS.items(), (89, 183)):
-        with TemporaryDirectory() as made, matplotlib.rc_context():
-            data = replace(made_up(Path(made), *parts), options=FigureOptions(width_mm=width))
-            matplotlib.rcParams.update(settings(data.options))
-            for name in known_figures():
-                if drawing(name)(data) is None:
-                    continue
-                figure = artwork(name, data)
-                found = measured_layout(figure)
-                smallest, largest = found["type"]
-                print(f"{name:18} {count:8} {found['width_mm']:5.0f} {found['height_mm']:6.0f}  {smallest:g} to "
-                      f"{largest:g}  {found['contrast'][0]:8.1f}  {len(found['wrong'])} "
-                      + "; ".join(found["wrong"][:1]))  # fmt: skip
-                for folder in folders:
-                    figure.savefig(folder / f"{count}-{width}-{name}.png", dpi=300)
-
-
-if __name__ == "__main__":
-    main()

@@ -52,7 +52,6 @@ OF_TRACES = {"trainmark.parity.certified_steps", "trainmark.parity.trace"}
             {
                 "report",
                 "trainmark/report/models.html.j2",
-                "trainmark/report/figure.js",
                 "trainmark/report/page.js",
                 ZOO,
                 "trainmark.networks.zoo.nin",

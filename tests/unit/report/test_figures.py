@@ -19,8 +19,8 @@ from trainmark.plan.figures import known_figures
 from trainmark.records.record import PHASES
 from trainmark.report.figures import phases, save
 from trainmark.report.figures.options import FigureOptions
-from trainmark.report.figures.save import ALL_CENSORED, NO_VALUES, draw_figure, drawing, save_figure
-from trainmark.report.figures.style import COLOURS, MARKERS, MOST_HEIGHT, looks, looks_of, settings
+from trainmark.report.figures.save import ALL_CENSORED, NO_VALUES, draw_figure, drawing
+from trainmark.report.figures.style import COLOURS, MARKERS, looks, looks_of, settings
 from trainmark.report.figures.text import text_width, wrapped
 from trainmark.trainer import DEVICES, LOOPS, TRAINER, Trainer
 
@@ -49,12 +49,11 @@ def crowd(request, tmp_path_factory):
     return replace(data, options=FigureOptions(width_mm=width, style=style))
 
 
-@pytest.mark.parametrize("name", known_figures())
 @pytest.mark.parametrize("records", CASES.values(), ids=CASES)
-def test_figures_are_drawn(tmp_path, name, records):
-    file = tmp_path / "figure.svg"
-    save_figure(name, data_of(tmp_path, *records), [file])
-    assert file.stat().st_size > 1000
+def test_figures_are_drawn(tmp_path, records):
+    data = data_of(tmp_path, *records)
+    for name in known_figures():
+        assert save.laid_out(name, data).figure.get_size_inches().all()
 
 
 def test_each_figure_has_a_caption_and_a_function():
@@ -91,16 +90,6 @@ def test_nothing_overlaps_is_too_small_too_high_or_too_light_and_axes_have_units
         named = axis.get_xticklabels() and axis.get_xticklabels()[0].get_text() == "A"
         for title in [] if named else titles:
             assert title.replace("\n", " ") in counts or title.endswith(")"), title
-
-
-def test_more_than_six_trainers_have_a_panel_for_each_device_and_loop(tmp_path):
-    data = made_up(tmp_path, ["a", "b"], ["cpu", "gpu"], ["stock", "tuned"], settings=(2, 3), repeats=2)
-    figure = drawing("training_time")(data)
-    assert [axis.get_title("left") for axis in figure.axes] == ["cpu", "cpu, tuned", "gpu", "gpu, tuned"]
-    assert texts_of(figure.legends)[:2] == ["a", "b"]
-    assert {lines_of(axis)[0][-1] for axis in figure.axes} == {3}
-    entries = texts_of(drawing("loss")(data).legends)
-    assert entries[:6] == ["a", "b", "cpu", "cpu, tuned", "gpu", "gpu, tuned"]
 
 
 # --- style --------------------------------------------------------------------------------------------------------
@@ -409,10 +398,3 @@ def test_many_trainers_have_a_triangle_of_their_classes(tmp_path):
     assert cells["X"] == [(0, 2)] and cells["s"] == [(3, 5)] and len(cells["o"]) == 13
     words = ["equal up to rounding", "different: not ranked", "not certified: not ranked"]
     assert texts_of(figure.legends) == words
-
-
-def test_tunings_that_do_not_fit_are_named(tmp_path):
-    data = made_up(tmp_path, [f"framework-{i}" for i in range(6)], ("cpu", "gpu"), ("tuned",), settings=(2,), repeats=1)
-    figure, _ = draw_figure("tuning", replace(data, options=FigureOptions(width_mm=89)))
-    assert "framework-5 in tuning.csv" in figure.get_supxlabel().replace("\n", " ")
-    assert figure.get_size_inches()[1] < 1.1 * MOST_HEIGHT

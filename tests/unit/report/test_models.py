@@ -86,7 +86,7 @@ def test_the_page_has_each_layer_and_the_totals(name):
     heading, *shown, total = ([" ".join("".join(cell.itertext()).split()) for cell in row] for row in page.iter("tr"))
     assert heading == ["layer", "type", "attributes", "inputs", "output shape", "parameters", "FLOPs"]
     for row, node in zip(shown, network.nodes, strict=True):
-        attributes = ", ".join(f"{key} {value:g}" for key, value in node.attributes.items())
+        attributes = ", ".join(f"{key} {value:g}" for key, value in node.attributes.items()) or "none"
         inputs, output = ", ".join(node.inputs), " x ".join(map(str, network.shapes()[node.name]))
         assert (row[0], row[1].partition(" (")[0], *row[2:5]) == (node.name, node.op, attributes, inputs, output)
     parameters, flops = ([int(row[place].replace(",", "")) for row in shown] for place in (5, 6))

@@ -17,7 +17,7 @@ from trainmark.tables.variants import variants_table
 def printed(tmp_path):
     """A function that gives the text of these records."""
 
-    def text_of(*records, parities=None, references=(), claims=()):
+    def text_of(*records, parities=None, claims=()):
         by_path, runs = written_tables(tmp_path, *records)
         certificates = certificates_of(runs, parities)
         tables = {
@@ -28,20 +28,11 @@ def printed(tmp_path):
             "parity": parity_table(runs, certificates),
             "agreement": agreement_table(by_path),
             "claims": claims_table(claims, runs, parity_table(runs, certificates)),
-            "published": published_table(runs, curves_table(by_path), by_path.values(), references),
+            "published": published_table(runs, curves_table(by_path), by_path.values(), ()),
         }
         return terminal_text(tables, certificates)
 
     return text_of
-
-
-def test_published_numbers_within_the_range_are_counted(printed):
-    reference = {"name": "others", "recipe": "mnist-mlp-flux", "dataset": "digits", "decimals": 1}
-    reference |= {"results": [{"epochs": 1, "test_loss": 0.4}, {"epochs": 2, "test_loss": 0.5, "test_accuracy": 0.5}]}
-    records = (record(framework, repeat, loss=loss) for framework in "ab" for repeat, loss in ((1, 0.46), (2, 0.6)))
-    text = printed(*records, references=[reference])
-    counts = "within the range of our runs are, of 3 published numbers, 1 (a on cpu) and 1 (b on cpu)"
-    assert f"others: {counts}; one more run of the same training would have 1.0 on average\n" in text
 
 
 def test_claims_come_last(printed):

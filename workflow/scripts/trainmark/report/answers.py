@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from trainmark.report.cells import Cell, break_even_cells, comparison_cells
-from trainmark.report.standings import OF_VARIANTS, VERDICTS, Standing
+from trainmark.report.standings import VERDICTS, Standing
 from trainmark.tables.comparisons import COMPARED, TOO_FEW
 from trainmark.tables.formatting import counted, listed
 from trainmark.tables.results import Results
@@ -59,9 +59,12 @@ def answers(results: Results, found: Sequence[Standing]) -> Iterator[Answer]:
             lead += "" if ranked[0] == subject else f"{subject}, the next, takes "
         else:
             lead += f"{subject} takes "
-        if standing.refused:
+        pair = table[table["second"] == subject]
+        if standing.of_variants:
+            end = f". {pair['reason'].iloc[0]}"
+        elif standing.refused:
             end = f". Not ranked against {standing.baseline}: {listed(place.trainer for place in standing.refused)}"
-        yield _answer(results, standing, lead, table[table["second"] == subject], end)
+        yield _answer(results, standing, lead, pair[pair["metric"] == COMPARED[0]], end)
 
 
 def _lowest_loss(table: pd.DataFrame) -> str | None:
@@ -74,9 +77,9 @@ def _lowest_loss(table: pd.DataFrame) -> str | None:
 def _answer(results: Results, standing: Standing, lead: str, pair: pd.DataFrame, end: str) -> Answer:
     """The answer from the comparisons of two trainers: what is known, where it turns, and what is not known.
 
-    lead, end: its first and its last words. pair: their comparisons, largest number of epochs first.
+    lead, end: its first and its last words. pair: their training times, largest number of epochs first.
     """
-    rows, numbers = rows_of(pair[pair["metric"] == COMPARED[0]]), results.numbers
+    rows, numbers = rows_of(pair), results.numbers
     first, second = standing.baseline, rows[0]["second"]
     whose = f" the training time of {first}"
     by_verdict: dict[str, list[dict]] = {}
@@ -94,8 +97,6 @@ def _answer(results: Results, standing: Standing, lead: str, pair: pd.DataFrame,
     elif not known:
         sentence = [f"{lead.partition(', ')[0]}, {second} and {first} are not ranked"]
     sentence += _undecided(rows, by_verdict, numbers)
-    if standing.of_variants:
-        sentence += _on_results(pair, numbers)
     compared = [
         {key: row[key] for key in ("epochs", "pairs", "ratio", "low", "high", "verdict")}
         | {"runs": [int(numbers[run_id]) for run_id in row["run_ids"].split()]}
@@ -141,16 +142,3 @@ def _undecided(rows: list[dict], by_verdict: Mapping[str, list[dict]], numbers: 
             lost = f" ({row['left_out_reasons']})" if not row["pairs"] and row["left_out"] else ""
             pieces += (f"; no verdict{at}: ", replace(why, text=why.text.removeprefix("withheld: ") + lost))
     return pieces
-
-
-def _on_results(pair: pd.DataFrame, numbers: Mapping[str, int]) -> Sentence:
-    """The end of a sentence on two variants: their losses and accuracies at the largest number of epochs."""
-    pieces: Sentence = ()
-    for metric, words in list(OF_VARIANTS.items())[1:]:
-        row = rows_of(pair[pair["metric"] == metric])[0]
-        cells = comparison_cells(row, numbers)
-        shown: Sentence = (f"; its {words} is ", cells["ratio"], " times")
-        if row["low"] is not None:
-            shown += (" (", cells["low"], " to ", cells["high"], ": ", cells["verdict"], ")")
-        pieces += shown if row["ratio"] is not None else (f"; {words}: ", cells["verdict"])
-    return (*pieces, f". {rows_of(pair)[0]['reason']}")

@@ -57,8 +57,7 @@ def collected(plan: Mapping, folder: Path) -> tuple[dict[str, Table], dict[str, 
     check_evaluations(evaluations, records.values())
     tunings = {file: read_tuning(folder / "tuning" / file) for file in tuning_files(plan["config"], runs_of_records)}
     check_tunings(tunings, records.values())
-    prices = plan["config"].get("prices", {})  # an older version's plan, which verify.py reads, has none
-    runs = tables.runs_table(records, plan["order"], evaluations.values(), prices)
+    runs = tables.runs_table(records, plan["order"], evaluations.values(), plan["config"]["prices"])
     wrong = wrong_pairs(records, certificates, evaluations.values())
     experiments = plan["config"]["experiments"]
     of_pairs = (runs, certificates, wrong, experiments)

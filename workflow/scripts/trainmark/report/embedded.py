@@ -8,10 +8,6 @@ from pathlib import Path
 
 from trainmark.plan.figures import NOTHING_TO_SHOW, known_figures
 
-LARGEST_SVG = 300_000
-"""In bytes. Of a larger SVG, such as one with a dot for each of thousands of runs, the page embeds the PNG if that is
-smaller."""
-
 ORDER = (
     "speed_up", "training_time", "time_to_accuracy", "break_even", "accuracy", "loss", "energy", "tuning", "parity",
     "phases",
@@ -45,11 +41,5 @@ def figures(folder: Path) -> Iterator[Embedded]:
         if NOTHING_TO_SHOW.encode() not in svg:
             anchor = "-".join((*file.parts[-4:-1], name))
             width = float(svg.partition(b' width="')[2].partition(b"pt")[0])
-            yield Embedded(anchor, (title, reading), picture(svg, file.with_suffix(".png")), width)
-
-
-def picture(svg: bytes, png: Path) -> str:
-    """The address of an SVG's data, or of the PNG if the SVG is large and the PNG is smaller."""
-    if len(svg) > LARGEST_SVG and png.exists() and png.stat().st_size < len(svg):
-        return f"data:image/png;base64,{base64.b64encode(png.read_bytes()).decode()}"
-    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
+            address = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
+            yield Embedded(anchor, (title, reading), address, width)

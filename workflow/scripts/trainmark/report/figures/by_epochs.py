@@ -24,7 +24,6 @@ from trainmark.report.figures.style import (
     by_framework,
     hollow_entry,
     looks,
-    new_figure,
     trainer_entries,
     width_of,
 )
@@ -116,14 +115,17 @@ def _new_sheet(data: Data, table: pd.DataFrame) -> Sheet:
     entries = trainer_entries(styles, thin=True)
     if len(styles) > MOST_ENTRIES:
         own, panels = TWO_COLUMNS, {}
-        firsts = {name: _of_framework(name, of_name[0]) for name, of_name in by_framework(looks(data)).items()}
+        firsts = {
+            name: replace(of_name[0], label=name, device="cpu", loop=STOCK)
+            for name, of_name in by_framework(looks(data)).items()
+        }
         for trainer in sorted(styles, key=lambda trainer: (trainer.device, trainer.loop, trainer.workers)):
             panels.setdefault(place_of(trainer), {})[trainer] = firsts[trainer.framework]
         entries = [firsts[name].handle(thin=True) for name in by_framework(styles)]
     width = width_of(data.options, own)
     columns = max(1, min(len(panels), int(width / PANEL_WIDTH)))
     rows = -(-len(panels) // columns)
-    figure = new_figure(width, HEIGHT if len(panels) == 1 else PANEL_HEIGHT * rows + 0.3)
+    figure = Figure(figsize=(width, HEIGHT if len(panels) == 1 else PANEL_HEIGHT * rows + 0.3))
     axes = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel())
     for place, axis in enumerate(axes):
         if place >= len(panels):
@@ -134,11 +136,6 @@ def _new_sheet(data: Data, table: pd.DataFrame) -> Sheet:
     labels = list(dict.fromkeys(look.label for looks_of_panel in panels.values() for look in looks_of_panel.values()))
     shifts = dict(zip(labels, shifts_of(len(labels), table["epochs"]), strict=True))
     return Sheet(figure, axes[: len(panels)], list(panels.values()), shifts, entries, width / columns - 0.5)
-
-
-def _of_framework(framework: str, look: Look) -> Look:
-    """The look of all trainers of a framework, where each device and loop has an axis of its own."""
-    return replace(look, label=framework, device="cpu", loop=STOCK)
 
 
 def _finish(sheet: Sheet, epochs: Iterable[int], values: Iterable[float], title: str, entries: Sequence[Entry]) -> None:

@@ -21,7 +21,6 @@ from trainmark.report.figures.style import (
     Look,
     add_legend,
     looks,
-    new_figure,
     trainer_entries,
     width_of,
 )
@@ -92,7 +91,7 @@ def _draw_progress(data: Data, titles: Mapping[str, str]) -> Figure | None:
         return None
     abscissas = ["epochs_trained", "time"] if curves["time"].notna().any() else ["epochs_trained"]
     width = width_of(data.options, TWO_COLUMNS)
-    figure = new_figure(width, ROW_HEIGHT * len(rows) + 0.3)
+    figure = Figure(figsize=(width, ROW_HEIGHT * len(rows) + 0.3))
     grid = figure.subplots(len(rows), len(abscissas), sharex="col", sharey="row", squeeze=False)
     panels = [
         [Panel(axis, x, y) for x, axis in zip(abscissas, axes, strict=True)] for y, axes in zip(rows, grid, strict=True)
@@ -167,7 +166,8 @@ def _scale_times(lowest: list[Panel], curves: pd.DataFrame, unit: str) -> None:
     """Scale and name the x axes. lowest: the panels of the last row."""
     by_epoch, *by_time = lowest
     # otherwise a single epoch would have an axis from 0.95 to 1.05
-    last = max([*_range(by_epoch, curves)["epochs_trained"], *_ends(by_epoch.axis)])
+    drawn = [float(x) for line in by_epoch.axis.lines for x in np.asarray(line.get_xdata())]
+    last = max([*_range(by_epoch, curves)["epochs_trained"], *drawn])
     by_epoch.axis.set_xlim(0, 1.03 * last)
     by_epoch.axis.set_xlabel("epoch")
     whole_ticks(by_epoch.axis)
@@ -177,11 +177,6 @@ def _scale_times(lowest: list[Panel], curves: pd.DataFrame, unit: str) -> None:
             width = panel.axis.figure.get_size_inches()[0] / 2 - 0.5  # type: ignore[union-attr]
             log_axis(panel.axis, "x", times, width)
         panel.axis.set_xlabel(f"training time ({unit})")
-
-
-def _ends(axis: Axes) -> list[float]:
-    """The largest x of each line of an axis."""
-    return [float(np.max(line.get_xdata())) for line in axis.lines if np.size(line.get_xdata())]
 
 
 def _last_values(panel: Panel, curves: pd.DataFrame) -> pd.DataFrame:

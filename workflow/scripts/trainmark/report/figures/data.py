@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -121,16 +122,7 @@ def of_trainers(data: Data, chosen: Sequence[str]) -> Data:
     if certificate is not None:
         of_pairs = [one for one in certificate["pairs"] if not {one["first"], one["second"]} & names]
         certificate = {**certificate, "pairs": of_pairs}
-    return replace(
-        data,
-        runs=runs,
-        curves=data.curves[data.curves["id"].isin(runs["id"])],
-        comparisons=pairs(data.comparisons),
-        parity=pairs(data.parity),
-        break_even=pairs(data.break_even),
-        targets=rows(data.targets),
-        speed_ups=rows(data.speed_ups),
-        tuning=rows(data.tuning),
-        published=rows(data.published),
-        certificate=certificate,
-    )
+    tables: dict[str, Any] = {name: pairs(getattr(data, name)) for name in ("comparisons", "parity", "break_even")}
+    tables |= {name: rows(getattr(data, name)) for name in ("targets", "speed_ups", "tuning", "published")}
+    tables["curves"] = data.curves[data.curves["id"].isin(runs["id"])]
+    return replace(data, runs=runs, certificate=certificate, **tables)

@@ -16,7 +16,7 @@ from trainmark.report.figures import by_epochs, curves, intervals, parity, phase
 from trainmark.report.figures.caption import caption_of, for_latex
 from trainmark.report.figures.data import Data
 from trainmark.report.figures.options import FigureOptions
-from trainmark.report.figures.style import ONE_COLUMN, add_note, new_figure, settings, width_of
+from trainmark.report.figures.style import ONE_COLUMN, add_note, settings, width_of
 from trainmark.tables.verdicts import short_refusals
 
 MODULES = (curves, by_epochs, phases, intervals, tuning, parity, published, scaling)
@@ -76,7 +76,7 @@ def draw_figure(name: str, data: Data) -> tuple[Figure, bool]:
     """
     figure = drawing(name)(data)
     if figure is None:
-        figure = new_figure(width_of(data.options, ONE_COLUMN), 0.1)
+        figure = Figure(figsize=(width_of(data.options, ONE_COLUMN), 0.1))
         add_note(figure, [nothing_to_show(data)])
         return figure, False
     add_note(figure, [short_refusals(data.pairs)])
@@ -108,17 +108,12 @@ def write_figure(drawn: Drawn, file: Path) -> None:
         drawn.figure.savefig(part, format=kind, metadata=drawn.metadata(kind))
 
 
-def save_figure(name: str, data: Data, files: Iterable[Path]) -> None:
-    """Draw a figure into one file per format."""
-    drawn = laid_out(name, data)
-    for file in files:
-        write_figure(drawn, file)
-
-
 def save_figures(data: Data, folder: Path, names: Iterable[str]) -> None:
     """Draw figures of a group into a folder, each in all formats."""
     for name in names:
-        save_figure(name, data, [folder / f"{name}.{kind}" for kind in FIGURE_FORMATS])
+        drawn = laid_out(name, data)
+        for kind in FIGURE_FORMATS:
+            write_figure(drawn, folder / f"{name}.{kind}")
 
 
 def figure_differs(drawn: Drawn, file: Path) -> bool:

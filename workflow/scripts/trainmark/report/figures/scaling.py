@@ -15,7 +15,6 @@ from trainmark.report.figures.style import (
     add_legend,
     hollow_entry,
     looks,
-    new_figure,
     trainer_entries,
     width_of,
 )
@@ -42,7 +41,7 @@ def draw_scaling(data: Data) -> Figure | None:
     scaling = "strong" if "strong" in set(table["scaling"]) else "weak"
     table = table[table["scaling"] == scaling]
     width = width_of(data.options, TWO_COLUMNS)
-    figure = new_figure(width, HEIGHT)
+    figure = Figure(figsize=(width, HEIGHT))
     speed_up, efficiency, share = axes = figure.subplots(1, 3)
     styles, drawn = looks(data), {}
     for (framework, device, loop), rows in groups(table, ["framework", "device", "loop"]):
@@ -85,9 +84,8 @@ def _draw(axis: Axes, rows: pd.DataFrame, columns: tuple[str, str, str], factor:
 def _draw_shares(axis: Axes, rows: pd.DataFrame, look: Look) -> None:
     rows = rows.sort_values("workers").dropna(subset=[*COMMUNICATION])
     x, *estimates = (rows[name].to_numpy(float) for name in ("workers", *COMMUNICATION))
-    shares = [100 * estimate for estimate in estimates]
-    _draw_line(axis, x, shares, look)
-    draw_dots(axis, x, shares[0], **look.dots())
+    _draw_line(axis, x, [100 * estimate for estimate in estimates], look)
+    draw_dots(axis, x, 100 * estimates[0], **look.dots())
 
 
 def _draw_line(axis: Axes, x: np.ndarray, estimates: Sequence[np.ndarray], look: Look) -> None:

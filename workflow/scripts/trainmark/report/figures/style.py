@@ -207,16 +207,6 @@ def hollow_entry(label: str) -> Line2D:
     return Line2D([], [], linestyle="none", label=label, **Look(label, "cpu", GREY, "o").dots(hollow=True))
 
 
-def text_entry(label: str) -> Line2D:
-    """A legend's entry without a line."""
-    return Line2D([], [], linestyle="none", label=label)
-
-
-def new_figure(width: float, height: float) -> Figure:
-    """An empty figure. height: that of the axes with their labels; legend and note are added to it."""
-    return Figure(figsize=(width, height))
-
-
 def add_legend(figure: Figure, entries: Sequence[Entry]) -> None:
     """Write a legend above the axes, in as many columns as fit; the figure grows by its height."""
     width, height = figure.get_size_inches()
