@@ -6,6 +6,7 @@ import re
 from collections import Counter
 
 import pytest
+from fabricated_campaigns import MANIFEST
 from records_for_tests import changed, compiling, disturbed, diverged, out_of_memory, record, session, streamed
 from report_figures import Figures, check_figures, expected
 from report_page import Page, experiment
