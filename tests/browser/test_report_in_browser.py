@@ -133,14 +133,6 @@ def test_a_link_shows_the_row_that_a_filter_hides(opened):
     region.locator("#run-3").wait_for()
 
 
-def test_the_keyboard_skips_to_the_content(opened):
-    page = opened()
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
-    page.keyboard.press("Enter")
-    assert page.evaluate("location.hash") == "#main"
-
-
 def test_paper_has_the_folded_parts_and_no_controls(opened):
     page = opened()
     page.emulate_media(media="print")

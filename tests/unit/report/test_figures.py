@@ -20,7 +20,7 @@ from trainmark.records.record import PHASES
 from trainmark.report.figures import phases, save
 from trainmark.report.figures.options import FigureOptions
 from trainmark.report.figures.save import ALL_CENSORED, NO_VALUES, draw_figure, drawing
-from trainmark.report.figures.style import COLOURS, MARKERS, looks, looks_of, settings
+from trainmark.report.figures.style import COLOURS, looks_of, settings
 from trainmark.report.figures.text import text_width, wrapped
 from trainmark.trainer import DEVICES, LOOPS, TRAINER, Trainer
 
@@ -108,14 +108,6 @@ def test_no_two_trainers_look_alike_in_grey():
     assert all(contrast(colour) >= 3 for colour in COLOURS), "on white"
 
 
-def test_a_trainer_looks_the_same_if_others_are_not_drawn(tmp_path):
-    data = data_of(tmp_path, *(record(name) for name in "abc"))
-    some = replace(data, runs=data.runs[data.runs["framework"] != "a"])
-    trainer = Trainer("c", "cpu")
-    assert looks(some)[trainer] == looks(data)[trainer]
-    assert looks(data)[trainer].marker == MARKERS[4]
-
-
 def test_every_phase_is_in_one_area_or_left_out_and_neighbours_differ_in_grey():
     areas = [phase for of_area, _ in phases.AREAS.values() for phase in of_area]
     assert sorted([*areas, *phases.LEFT_OUT]) == sorted(PHASES)
@@ -184,15 +176,6 @@ def drawn(tmp_path):
     return draw
 
 
-def test_lines_are_at_the_true_number_of_epochs_and_dots_at_most_3_percent_aside(drawn):
-    (axis,) = drawn("training_time", *(record(name, 1, epochs=epochs) for name in "abcdef" for epochs in (2, 10)))
-    for line in axis.lines:
-        places = np.asarray(line.get_xdata(), float)
-        aside = max(abs(places / np.round(places) - 1), default=0)
-        assert aside <= (1e-12 if line.get_linestyle() != "None" else 0.03 + 1e-12)
-    assert len({float(x) for x, _ in every_point(axis)}) > 6, "dots are moved aside"
-
-
 def lines_of(axis):
     """The numbers of epochs that each line of an axis joins; dots and ends of bars are left out."""
     return [
@@ -209,10 +192,6 @@ def test_lines_join_only_runs_of_the_same_call(drawn):
     assert lines_of(axis) == [[1, 3, 10]]
     (axis,) = drawn("training_time", *settings, record("a", 1, epochs=30, changes=later))
     assert lines_of(axis) == [[1, 3, 10], [30]]
-
-
-def every_point(axis):
-    return [point for line in axis.lines for point in zip(*line.get_data(), strict=True)]
 
 
 def test_disturbed_runs_are_hollow_and_in_no_median(drawn):
@@ -301,12 +280,6 @@ def test_speed_ups_have_the_numbers_of_their_table(tmp_path):
     assert [end[1] for end in bars[1]] == pytest.approx([1.5 * 10**0.1 / 1.2, 1.5 * 10**0.1 * 1.15])
 
 
-def test_trainers_that_must_not_be_ranked_have_no_speed_up_and_are_named(tmp_path):
-    figure = drawing("speed_up")(made_up(tmp_path, ["a", "b", "c"], settings=(2, 10)))
-    assert texts_of(figure.legends)[0] == "c on cpu"
-    assert figure.get_supxlabel() == "Not ranked against the baseline: b on cpu"
-
-
 def hollow_of(axis):
     """The points of hollow marks."""
     lines = [line for line in axis.lines if line.get_markerfacecolor() == "white" and line.get_marker() != "None"]
@@ -343,14 +316,6 @@ def test_measured_break_evens_come_first_and_extrapolated_ones_are_grey(tmp_path
     assert [round(value) for value, _ in hollow_of(axis)] == [6]
     colours = {x: line.get_color() for line in axis.lines for x in line.get_xdata() if line.get_marker() == "o"}
     assert colours[3.0] == colours[100.0] != colours[6.0] == colours[19.0]
-
-
-def test_break_evens_that_do_not_fit_are_counted(tmp_path):
-    data = made_up(tmp_path, ["a", "b"], repeats=1)
-    changes = [{"second": f"b{i} on cpu", "faster_after": f"b{i} on cpu"} for i in range(50)]
-    figure = drawing("break_even")(with_break_evens(data, *changes))
-    shown = len(figure.axes[0].get_yticklabels())
-    assert figure.get_supxlabel() == f"and {50 - shown} more in break_even.csv" and 10 < shown < 50
 
 
 def test_time_to_accuracy_has_the_fastest_first_and_says_how_many_runs_reached_the_target(tmp_path):
