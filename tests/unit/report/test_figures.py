@@ -67,7 +67,7 @@ def test_each_figure_has_a_caption_and_a_function():
 
 
 @pytest.mark.parametrize("name", known_figures())
-def test_nothing_overlaps_is_too_small_too_high_or_too_light_and_axes_have_units(crowd, name):
+def test_nothing_overlaps_or_is_too_small_or_too_high_and_axes_have_units(crowd, name):
     with matplotlib.rc_context(settings(crowd.options)):
         if drawing(name)(crowd) is None:
             pytest.skip("nothing to show")
@@ -77,8 +77,6 @@ def test_nothing_overlaps_is_too_small_too_high_or_too_light_and_axes_have_units
     assert found["width_mm"] == pytest.approx(crowd.options.width_mm) and found["height_mm"] <= 170
     smallest, largest = found["type"]
     assert (smallest >= 7) if crowd.options.style == "report" else (smallest >= 5 and largest <= 7)
-    ratio, what = found["contrast"]
-    assert ratio >= 3, what
     assert not any("$" in text for text in found["texts"]), "exponents would be smaller"
     counts = ("epoch", "number of epochs", "number of epochs at which both take as long")
     for axis in figure.axes:
