@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 CORES ?= 4
+PORT ?= 8000
+REPORT := results/report/index.html
 VENV := .venv
 # With an NVIDIA GPU its builds are installed, for the CUDA that its driver runs. GPU=cpu, cuda12 or cuda13 asks for others.
 SET_UP := $(PYTHON) -I envs/set_up.py
@@ -17,7 +19,7 @@ QUICK := -m "not slow and not parity and not faults and not adversary and not be
   and not cluster and not environments"
 BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
 
-.PHONY: all paper paper-archive rocrate report test gpu-check expected torch torch-cpu workers cluster clean help lint coverage test-slow test-parity test-faults \
+.PHONY: all paper paper-archive report test gpu-check expected torch torch-cpu workers cluster clean help lint coverage test-slow test-parity test-faults \
   test-adversary test-load test-gpu test-benchmarks test-cluster test-environments test-fresh test-settings test-real-data certify-networks \
   bench-images bench-imagenet bench-loading bench-phases bench-records bench-report bench-screens bench-verdicts bench-watching \
   bench-intervals bench-epochs bench-steps bench-loops bench-own bench-workers bench-naive bench-clipped bench-start bench-cluster bench-matrices bench-tests \
@@ -29,7 +31,14 @@ all: $(VENV)/.installed ## set up .venv and run the default experiment: some min
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1
 
 report: ## open the report in a browser, or serve it on localhost if there is no display
-	@$(RUN) python3 workflow/scripts/open_report.py
+	@test -f $(REPORT) || { echo "$(REPORT): there is no report yet; run make, which writes it" >&2; exit 1; }
+	@if [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ] || [ "$$(uname)" = Darwin ]; then \
+	  $(PYTHON) -m webbrowser "file://$(CURDIR)/$(REPORT)"; \
+	else \
+	  echo "The report is at http://127.0.0.1:$(PORT)/report/ until Ctrl-C (PORT=: another port)."; \
+	  echo "From another machine, first: ssh -L $(PORT):127.0.0.1:$(PORT) <this machine>"; \
+	  $(PYTHON) -m http.server --bind 127.0.0.1 --directory results $(PORT); \
+	fi
 
 test: $(VENV)/.installed-dev ## set up and run the tests, except the slow ones below: some minutes
 	@$(RUN) $(PYTEST) $(QUICK) $(TESTS)
@@ -37,10 +46,7 @@ test: $(VENV)/.installed-dev ## set up and run the tests, except the slow ones b
 paper: $(VENV)/.installed ## write numbers, tables and figures of the results for a paper in LaTeX: results/paper
 	@$(RUN) snakemake --cores 2 results/paper
 
-rocrate: $(VENV)/.installed ## add rocrate, which makes the metadata of an archive
-	@$(SET_UP) archive
-
-paper-archive: rocrate ## pack the results with config, source and checksums for a data repository: paper-archive.zip
+paper-archive: $(VENV)/.installed ## pack the results with config, source and checksums for a data repository: paper-archive.zip
 	@$(RUN) python3 workflow/scripts/archive.py
 
 gpu-check: $(VENV)/.installed ## what does each framework see of the GPUs, and does it compute there? Seconds
@@ -230,7 +236,6 @@ lock: $(VENV)/.installed ## renew the pinned requirements from pyproject.toml (F
 	$(LOCK) --group torch -c requirements.txt -o requirements-torch.txt
 	$(if $(FIND_LINKS),$(LOCK) --group torch-cpu -c requirements.txt --find-links $(FIND_LINKS) -o requirements-torch-cpu.txt)
 	$(LOCK) --group workers -c requirements.txt -o requirements-workers.txt
-	$(LOCK) --group archive -c requirements.txt -o requirements-archive.txt
 	$(LOCK) --group dev -c requirements.txt -o requirements-dev.txt
 	@set -e; for name in $(ENVIRONMENTS); do \
 	  case $$name in *torch) other=torch ;; *) other=gpu-cuda12 ;; esac; \

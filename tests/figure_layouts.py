@@ -1,30 +1,15 @@
-"""Measures how figures are laid out: their size, type and contrast, and what overlaps or is cut off.
+"""Measures how figures are laid out: their size and type, and what overlaps or is cut off."""
 
-As a script, it draws all figures of several numbers of trainers and prints a table:
-PYTHONPATH=workflow/scripts:tests python tests/figure_layouts.py [folder for PNGs]
-"""
+from itertools import combinations
 
-import sys
-from dataclasses import replace
-from itertools import combinations, product
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
-import matplotlib
 import numpy as np
-from figures_for_tests import made_up
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.text import Text
 
-from trainmark.plan.figures import known_figures
-from trainmark.report.figures.options import FigureOptions
 from trainmark.report.figures.save import drawing
-from trainmark.report.figures.style import add_note, settings
+from trainmark.report.figures.style import add_note
 from trainmark.tables.verdicts import short_refusals
 
 TRAINERS = {
@@ -46,7 +31,6 @@ def measured_layout(figure):
     """How a figure is laid out.
 
     width_mm, height_mm: its size. type: sizes of its smallest and largest type in points.
-    contrast: the smallest one of a colour on white, and what has it.
     wrong: a sentence for each text that overlaps something or is cut off.
     """
     figure.set_dpi(100)
@@ -58,10 +42,14 @@ def measured_layout(figure):
     boxes = [(text, text.get_window_extent(renderer)) for text in texts if id(text) not in outside]
     width, height = figure.get_size_inches() * 25.4
     sizes = [text.get_fontsize() for text, _ in boxes]
-    contrast = min(_contrasts(figure, [text for text, _ in boxes]))
     wrong = list(_wrong(figure, boxes))
-    return {"width_mm": width, "height_mm": height, "type": (min(sizes), max(sizes)), "contrast": contrast,
-            "wrong": wrong, "texts": [text.get_text() for text, _ in boxes]}  # fmt: skip
+    return {
+        "width_mm": width,
+        "height_mm": height,
+        "type": (min(sizes), max(sizes)),
+        "wrong": wrong,
+        "texts": [text.get_text() for text, _ in boxes],
+    }
 
 
 def _outside(axis):
@@ -101,53 +89,3 @@ def _luminance(colour):
     shown = alpha * np.array(rgb) + 1 - alpha
     linear = np.where(shown <= 0.04045, shown / 12.92, ((shown + 0.055) / 1.055) ** 2.4)
     return float(linear @ (0.2126, 0.7152, 0.0722))
-
-
-def _contrasts(figure, texts):
-    """Yield (contrast, what it is) of each text, line, mark and area. The grid and white areas are left out."""
-    grid = {line for axis in figure.findobj(Axis) for line in axis.get_gridlines()}
-    backgrounds = {figure.patch, *(axis.patch for axis in figure.axes)}
-    for text in texts:
-        yield contrast(text.get_color()), f"text {text.get_text()!r}"
-    for line in figure.findobj(Line2D):
-        if line in grid or not len(line.get_xdata()):
-            continue
-        alpha = line.get_alpha() or 1
-        if line.get_linestyle() != "None":
-            yield contrast((line.get_color(), alpha)), f"line {line.get_label()!r}"
-        if line.get_marker() != "None":
-            colours = (line.get_markerfacecolor(), line.get_markeredgecolor())
-            yield contrast(*((colour, alpha) for colour in colours)), f"mark {line.get_marker()!r}"
-    for lines in figure.findobj(LineCollection):
-        for colour in lines.get_colors():
-            yield contrast(colour), "a bar of an interval"
-    for patch in figure.findobj(Patch):
-        shown = patch not in backgrounds and patch.get_visible() and patch.get_extents().width
-        edge = [patch.get_edgecolor()] if patch.get_linewidth() else []
-        if shown and (edge or contrast(patch.get_facecolor()) > 1):
-            yield contrast(patch.get_facecolor(), *edge), f"area {patch.get_label()!r}"
-
-
-def main():
-    """Print the layout of every figure, and draw it into the folder that the command line names."""
-    folders = [Path(name) for name in sys.argv[1:]]
-    print(f"{'figure':18} trainers width height  type      contrast  wrong")
-    for (count, parts), width in product(TRAINERS.items(), (89, 183)):
-        with TemporaryDirectory() as made, matplotlib.rc_context():
-            data = replace(made_up(Path(made), *parts), options=FigureOptions(width_mm=width))
-            matplotlib.rcParams.update(settings(data.options))
-            for name in known_figures():
-                if drawing(name)(data) is None:
-                    continue
-                figure = artwork(name, data)
-                found = measured_layout(figure)
-                smallest, largest = found["type"]
-                print(f"{name:18} {count:8} {found['width_mm']:5.0f} {found['height_mm']:6.0f}  {smallest:g} to "
-                      f"{largest:g}  {found['contrast'][0]:8.1f}  {len(found['wrong'])} "
-                      + "; ".join(found["wrong"][:1]))  # fmt: skip
-                for folder in folders:
-                    figure.savefig(folder / f"{count}-{width}-{name}.png", dpi=300)
-
-
-if __name__ == "__main__":
-    main()

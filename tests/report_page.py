@@ -8,8 +8,9 @@ from figures_for_tests import PUBLISHED, data_from
 from records_for_tests import certificates_of, diverged, out_of_memory, record, session, written_tables
 from report_figures import Figures
 
+from trainmark.plan.figures import known_figures
 from trainmark.records.record import read_record
-from trainmark.report.figures.save import save_figure
+from trainmark.report.figures.save import save_figures
 from trainmark.report.page import render
 from trainmark.tables.agreement import agreement_table
 from trainmark.tables.break_even import break_even_table
@@ -73,8 +74,8 @@ class Page:
         for values, group in runs.groupby(GROUP):
             figures = folder.joinpath("figures", *values)
             write_empty_figures(figures)
-            for file in figures.iterdir() if curves is not None else ():
-                save_figure(file.stem, data_from(group, curves, certificates_of(group)), [file])
+            if curves is not None:
+                save_figures(data_from(group, curves, certificates_of(group)), figures, known_figures())
 
     def number(self, **run):
         """The number of the only run with these keys."""

@@ -77,7 +77,6 @@ COMMANDS = {
     "a GPU that is not there": ([*SNAKEMAKE, "--config", "experiments={e: {devices: [gpu]}}"], "asks for the"),
     "no run to predict with": ([*PYTHON, SCRIPTS / "predict.py", "nowhere"], "RecordError: "),
     "a folder that holds no results": ([*PYTHON, SCRIPTS / "verify.py", "."], "is not a results folder"),
-    "no report yet": ([*PYTHON, SCRIPTS / "open_report.py"], "there is no report yet; run make"),
     "data that are not there": ([*PYTHON, SCRIPTS / "describe_dataset.py", "x", "nowhere"], "DataError: "),
     "data that are none": ([*PYTHON, SCRIPTS / "describe_dataset.py", "x", __file__], "DataError: "),
 }  # fmt: skip

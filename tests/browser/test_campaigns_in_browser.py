@@ -2,8 +2,6 @@
 
 import pytest
 from fabricated_campaigns import write_campaign
-from records_for_tests import disturbed, diverged, out_of_memory, record, session, streamed
-from report_page import Page
 from screens import SCREENS, printed_pages
 
 TALLEST_SECTION = 4000
@@ -57,29 +55,3 @@ def test_no_screen_scrolls_sideways_and_the_navigation_stays_in_sight(opened, ca
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
         tab.evaluate("scrollTo(0, 3000)")
         assert tab.locator("nav").bounding_box()["y"] == 0
-
-
-@pytest.mark.slow
-def test_figures_follow_a_dark_scheme_and_have_values_under_the_pointer(opened, campaign):
-    tab = opened(campaign[1], color_scheme="dark")
-    first = tab.locator("figure .wide").first
-    assert "invert" in first.evaluate("one => getComputedStyle(one).filter")
-    if campaign[0] == "12 trainers":
-        titles = tab.locator("figure svg use title").all_text_contents()
-        assert "chainer tuned on gpu, 20 epochs" in " ".join(titles) and len(titles) > 300
-
-
-def test_many_warnings_are_folded_and_stay_above_the_fold(opened, tmp_path):
-    other = {"provenance.code.shared": "f" * 16, "provenance.cpu_model": "Other"}
-    other |= {"provenance.versions": {"a": "2.0"}, "sessions.0.call": "2025-01-02T00:00:00+00:00"}
-    records = [
-        diverged("a", 1), out_of_memory("a", 2), record("a", 3, changes=disturbed(foreign_seconds=0.5)),
-        streamed(record("a", 4), waiting=0.5), record("a", 5, changes=other), record("b", 5), record("a", 7),
-        record("a", 6, changes={"resumes": 1, "sessions": [session("h"), session("g")]}),
-    ]  # fmt: skip
-    page = Page(tmp_path, *records, parities={("a on cpu", "b on cpu"): "different"}, missing={"e/x": "it failed"})
-    (tmp_path / "index.html").write_text(page.text)
-    tab = opened(tmp_path / "index.html")
-    assert len(page.summary["warnings"]) >= 11
-    assert max(bottoms(tab, ".warnings > li")) <= 900
-    assert page.summary["warnings"][0]["what_to_do"] in tab.locator(".warnings").text_content()

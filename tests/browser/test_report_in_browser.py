@@ -75,8 +75,7 @@ def test_axe_finds_nothing_serious(opened, width, scheme):
     axe = pytest.importorskip("axe_core_python.sync_playwright", reason="axe-core-python is not installed").Axe()
     page = opened(width, scheme)
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
-    # A drawing is one image with a name: axe would look at each of its thousands of paths for seconds.
-    found = axe.run(page, context={"exclude": [["svg > *"]]})
+    found = axe.run(page)
     assert len(found["passes"]) > 20
     serious = [
         (one["id"], [node["html"][:200] for node in one["nodes"]][:3])
@@ -84,14 +83,6 @@ def test_axe_finds_nothing_serious(opened, width, scheme):
         if one["impact"] in ("serious", "critical")
     ]
     assert serious == []
-
-
-def test_the_first_screen_has_trust_answer_and_warnings(opened):
-    """Without scrolling on a common screen."""
-    page = opened()
-    for part in (".trust a", ".answer", "#first [data-statistic=verdict]", ".warnings li"):
-        box = page.locator(part).first.bounding_box()
-        assert box["y"] + min(box["height"], 60) <= 900, part
 
 
 def test_a_table_sorts_by_numbers_with_texts_last_and_says_so(opened):
@@ -119,18 +110,6 @@ def test_a_table_filters_by_words_with_a_count(opened):
     bar.get_by_text("35 of 35 rows").wait_for()
 
 
-def test_comparisons_sort_and_filter_too(opened):
-    page = opened()
-    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
-    region, bar = table(page, "Comparisons")
-    region.get_by_role("button", name="ratio").click()
-    ratios = [float(text) for text in column(region, 7) if text[0].isdigit()]
-    assert ratios == sorted(ratios) and len(ratios) > 2
-    bar.get_by_role("searchbox").fill("slower")
-    bar.get_by_text(" of ").wait_for()
-    assert all("slower" in text for text in column(region, 9))
-
-
 def test_a_row_links_to_its_record_and_its_log(opened):
     page = opened()
     table(page, "Table of runs")
@@ -152,14 +131,6 @@ def test_a_link_shows_the_row_that_a_filter_hides(opened):
     bar.get_by_text("0 of 35 rows").wait_for()
     page.evaluate("location.hash = '#run-3'")
     region.locator("#run-3").wait_for()
-
-
-def test_the_keyboard_skips_to_the_content(opened):
-    page = opened()
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
-    page.keyboard.press("Enter")
-    assert page.evaluate("location.hash") == "#main"
 
 
 def test_paper_has_the_folded_parts_and_no_controls(opened):

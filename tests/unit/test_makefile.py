@@ -1,30 +1,14 @@
 """The Makefile says what its targets do and cost, and `make report` shows the report with and without a display."""
 
 import re
-import signal
 import subprocess
-import sys
-import urllib.request
 
-import pytest
 from harness import REPOSITORY, environment
-
-NO_DISPLAY = {"DISPLAY": "", "WAYLAND_DISPLAY": ""}
-OPEN_REPORT = [sys.executable, str(REPOSITORY / "workflow" / "scripts" / "open_report.py")]
 
 
 def make(*arguments, cwd=REPOSITORY, **extra):
     command = ["make", "--no-print-directory", "PYTHON=python3", *arguments]
     return subprocess.run(command, cwd=cwd, env=environment(**extra), capture_output=True, text=True, check=False)
-
-
-@pytest.fixture
-def report(tmp_path):
-    """A folder with a report."""
-    (tmp_path / "results" / "report").mkdir(parents=True)
-    (tmp_path / "results" / "report" / "index.html").write_text("the report")
-    (tmp_path / "results" / "record.json").write_text("a record")
-    return tmp_path
 
 
 def test_help_lists_every_target_and_first_what_users_need():
@@ -47,31 +31,19 @@ def test_make_hands_the_users_choice_of_builds_on():
     assert "snakemake --sdm conda --conda-create-envs-only --cores 1 --configfile my.yaml" in command
 
 
-def test_without_a_report_make_says_what_to_do():
-    assert "python3 workflow/scripts/open_report.py" in make("-n", "report").stdout
-    script = subprocess.run([*OPEN_REPORT, "/nowhere"], env=environment(), capture_output=True, text=True, check=False)
-    assert script.returncode == 1
-    assert script.stderr.startswith("DataError: /nowhere/report/index.html: there is no report yet; run make (or ")
+def test_without_a_report_make_says_what_to_do(tmp_path):
+    done = make("report", "-f", str(REPOSITORY / "Makefile"), cwd=tmp_path)
+    assert done.returncode and "there is no report yet; run make" in done.stderr
 
 
-def test_with_a_display_the_report_is_opened_in_the_browser(report):
-    browser = report / "browser"
-    browser.write_text(f'#!/bin/sh\necho "$1" > "{report}/opened"\n')
+def test_the_report_is_opened_in_the_browser_or_served_on_this_machine_alone(tmp_path):
+    page = tmp_path / "results" / "report" / "index.html"
+    page.parent.mkdir(parents=True)
+    page.write_text("the report")
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > "{tmp_path}/opened"\n')
     browser.chmod(0o755)
-    subprocess.run(OPEN_REPORT, cwd=report, env=environment(DISPLAY=":0", BROWSER=str(browser)), check=True, timeout=30)
-    assert (report / "opened").read_text() == f"file://{report}/results/report/index.html\n"
-
-
-@pytest.mark.parametrize("display", [NO_DISPLAY, {"DISPLAY": ":0", "PATH": "/nowhere"}], ids=["none", "no browser"])
-def test_without_a_display_the_report_is_served_with_its_records_on_this_machine_alone(report, display):
-    process = subprocess.Popen(OPEN_REPORT, cwd=report, env=environment(**display), stdout=subprocess.PIPE, text=True)
-    try:
-        (address,) = re.findall(
-            r"The report is at (http://127\.0\.0\.1:\d+)/report/ until Ctrl-C", process.stdout.readline()
-        )
-        assert urllib.request.urlopen(f"{address}/report/").read() == b"the report"
-        assert urllib.request.urlopen(f"{address}/record.json").read() == b"a record"
-    finally:
-        process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=30) == 0
-    process.stdout.close()
+    arguments = ["report", "-f", str(REPOSITORY / "Makefile")]
+    assert make(*arguments, cwd=tmp_path, DISPLAY=":0", BROWSER=str(browser)).returncode == 0
+    assert (tmp_path / "opened").read_text() == f"file://{page}\n"
+    assert "http.server --bind 127.0.0.1 --directory results 8000" in make("-n", *arguments, cwd=tmp_path).stdout

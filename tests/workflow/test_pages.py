@@ -49,10 +49,7 @@ REPLACED = {
         "--dataset flowers",
         "chainer-cpu keras-jax-cpu": "chainer-cpu",
         ' --font "Liberation Sans"': "",
-        "$run": RESULTS,
         "weights.npz": f"{RESULTS}/weights.npz",
-        "cat.jpg holidays/": "photographs/val/daisies/1.jpg photographs/val/poppies",
-        "holidays/ --top 5": "photographs/val/poppies --top 2",
     },
 }
 """What a reader replaces by names of their own, and what would take too long."""

@@ -1,4 +1,4 @@
-"""Pack a results folder for a data repository, with config, source, checksums and RO-Crate metadata."""
+"""Pack a results folder for a data repository, with config, source and checksums."""
 
 import argparse
 from pathlib import Path

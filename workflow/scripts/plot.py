@@ -10,7 +10,7 @@ from pathlib import Path
 from trainmark.errors import run_command
 from trainmark.plan.figures import known_figures
 from trainmark.report.figures.data import Data, read_data
-from trainmark.report.figures.options import DEFAULT_OPTIONS, DPI, NOTES, SIZES_PT, STYLES, WIDTHS_MM, FigureOptions
+from trainmark.report.figures.options import DEFAULT_OPTIONS, DPI, SIZES_PT, STYLES, WIDTHS_MM, FigureOptions
 from trainmark.report.figures.save import save_figures
 
 
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of all figures: those of the config's key `figures`, which config/schema.yaml explains."""
+    """Add the options of all figures: those of the config's key `figures`, which docs/config.md explains."""
     options = parser.add_argument_group("figures", "as the key figures of a config")
     options.add_argument(
         "--width", type=between(*WIDTHS_MM), metavar="MM", help="width in mm (default: that of 1 or 2 columns)"
@@ -41,13 +41,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     options.add_argument(
         "--size", type=between(*SIZES_PT), metavar="PT", help="size of type in points (default: that of the style)"
     )
-    options.add_argument("--grey", action="store_true", help="draw colours as greys")
-    options.add_argument(
-        "--notes", choices=NOTES, help=f"which notes stand below the artwork (default: {DEFAULT_OPTIONS.notes})"
-    )
     options.add_argument("--dpi", type=between(*DPI), help=f"dots per inch of the PNG (default: {DEFAULT_OPTIONS.dpi})")
     options.add_argument("--trainers", nargs="+", metavar="TRAINER", help="draw only these, such as chainer-cpu")
-    options.add_argument("--top5", action="store_true", help="draw the top-5 accuracy of few classes, too")
 
 
 def between(low: int, high: int) -> Callable[[str], float]:

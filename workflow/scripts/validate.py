@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from trainmark.config.keys_page import keys_page
 from trainmark.config.load import default_config, load_config
 from trainmark.errors import run_command
 from trainmark.machine.gpus import find_gpus
@@ -25,7 +26,11 @@ def main() -> None:
         metavar="NAME",
         help="check the site file, and print how this cluster profile submits each kind of job: slurm, gridengine, ...",
     )
+    parser.add_argument("--keys", action="store_true", help="print all keys, with meaning, unit and default, and exit")
     arguments = parser.parse_args()
+    if arguments.keys:
+        print(keys_page())
+        return
     loaded, catalogue = load_config(arguments.config)
     config = with_devices(loaded, gpu_found=bool(find_gpus()))
     runs = expand_runs(config)

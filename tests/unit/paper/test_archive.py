@@ -45,7 +45,6 @@ def clone(tmp_path):
 
 
 def packed(results, clone, out):
-    pytest.importorskip("rocrate", reason="rocrate is not installed (make rocrate)")
     pack(read_results(results), read_plan(results / "plan.json"), clone, out, LICENSE)
     return out
 
@@ -66,9 +65,7 @@ def test_it_has_what_others_need_and_sums_that_name_a_changed_file(results, clon
     assert {"README.md", "CITATION.cff", "config.json", "source/CITATION.cff", "results/tables/tidy.csv"} <= files
     assert not [name for name in files if "logs" in name or "raw" in name]
     assert "experiments" in json.loads((root / "config.json").read_text())
-    entries = {entry["@id"]: entry for entry in json.loads((root / "ro-crate-metadata.json").read_text())["@graph"]}
-    assert entries["#campaign"]["instrument"] == {"@id": "#trainmark"}
-    assert entries["./"]["license"] == LICENSE
+    assert LICENSE in (root / "README.md").read_text()
     check = ["sha256sum", "-c", "--quiet", "SHA256SUMS"]
     assert subprocess.run(check, cwd=root, capture_output=True, check=False).returncode == 0
     record = next((root / "results" / "runs").rglob("record.json"))

@@ -100,15 +100,6 @@ def test_ratios_are_those_of_the_records(results, kit):
         assert (number["raw"], number["runs"]) == (pytest.approx(estimate(ratios)), str(len(ratios)))
 
 
-def test_a_ratio_has_its_interval_verdict_and_row(results, kit):
-    number = numbers_of(kit)[f"{GROUP}/keras-jax-cpu/20/training_seconds/ratio/chainer-cpu"]
-    name, line = number["source"].split(":")
-    row = (results / "tables" / name).read_text().splitlines()[int(line) - 1]
-    assert str(number["raw"]) in row and number["verdict"] in row
-    assert float(number["low"]) < number["raw"] < float(number["high"])
-    assert number["words"] == f"{number['value']} (95 % interval {number['low']} to {number['high']})"
-
-
 def compile_latex(folder, body):
     (folder / "own.tex").write_text(
         f"\\documentclass{{article}}\n\\input{{numbers}}\n\\begin{{document}}{body}\\end{{document}}\n"

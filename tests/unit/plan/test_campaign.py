@@ -34,8 +34,8 @@ def test_options_of_figures_are_those_of_the_config_quoted_for_the_shell():
     campaign = campaign_of()
     group = wildcards(recipe="mnist-mlp-flux", dataset="digits")
     assert campaign.figure_options(group) == ""
-    campaign.config["figures"] = {"font": "Liberation Sans", "top5": True, "trainers": ["chainer-cpu", "other-cpu"]}
-    assert campaign.figure_options(group) == "'--font=Liberation Sans' --top5 --trainers chainer-cpu"
+    campaign.config["figures"] = {"font": "Liberation Sans", "dpi": 600, "trainers": ["chainer-cpu", "other-cpu"]}
+    assert campaign.figure_options(group) == "'--font=Liberation Sans' --dpi=600 --trainers chainer-cpu"
 
 
 def test_packed_images_are_an_option_where_the_loader_asks_for_them():

@@ -97,7 +97,7 @@ def test_the_first_screen_says_what_the_summary_says(any_page):
     for warning in summary["warnings"]:
         assert f"{warning['what']} {warning['what_to_do']}" in words
     shown = check_figures(screen, any_page.records, any_page.certificates)
-    assert bool(shown) == bool(summary["answers"])
+    assert bool(shown) == bool(summary["answers"]) and (summary["no_answer"] or "") in words
     assert set(Figures(screen).links) <= {"#section-1", "#section-2"}
 
 
@@ -107,8 +107,8 @@ def test_opposite_verdicts_are_one_sentence(pages):
     interval = f"{number} to {number}"
     assert re.fullmatch(
         rf"On digits \(mnist-mlp-flux\), b on cpu takes 0\.7\d* times the training time of a on cpu at 20 epochs "
-        rf"\(95 % interval {interval}: faster\), 1\.\d* times at 5 epochs \({interval}: slower\) "
-        rf"and {number} times at 3 epochs \({interval}: not distinguishable, as at 2\)\.",
+        rf"\(95 % interval {interval}: faster\), 1\.\d* times at 5 epochs \(95 % interval {interval}: slower\) "
+        rf"and {number} times at 3 epochs \(95 % interval {interval}: not distinguishable, as at 2\)\.",
         answer["sentence"],
     ), answer["sentence"]
 
@@ -147,27 +147,12 @@ def three(first=1.0):
             yield record(name, repeat, seconds=(1 + repeat / 500) / speed) if speed else out_of_memory(name, repeat)
 
 
-def test_a_runner_up_that_must_not_be_ranked_against_the_fastest_says_so(tmp_path):
-    page = Page(tmp_path, *three(), parities={("b on cpu", "c on cpu"): "different"})
-    first, second = (one["sentence"] for one in page.summary["answers"])
-    assert "c on cpu takes the least time of 3 trainers: 0." in first
-    assert second.startswith("Next is b on cpu with 0.") and "times the training time of a on cpu" in second
-    assert second.endswith("; it is not ranked against c on cpu: they are <different>.")
-
-
 def test_a_baseline_without_a_run_that_is_ok_is_replaced_by_the_next_trainer(tmp_path):
     page = Page(tmp_path, *three(first=None))
     (standing,) = page.summary["standings"]
     assert standing["baseline"] == "b on cpu"
     assert [one["trainer"] for one in standing["trainers"]] == ["c on cpu", "b on cpu", "a on cpu"]
     assert page.summary["answers"][0]["sentence"].startswith("On digits (mnist-mlp-flux), c on cpu takes 0.")
-
-
-def test_one_trainer_alone_has_no_answer(pages):
-    page = pages["one"]
-    assert page.summary["answers"] == []
-    assert page.summary["no_answer"].startswith("There is no answer: no two trainers")
-    assert page.summary["no_answer"] in words_of(first_screen(page))
 
 
 THROTTLED = GPU | {"at_end": {"throttle_reasons": ["hw_thermal_slowdown"]}}
@@ -190,8 +175,7 @@ def test_runs_with_a_problem_are_named_with_what_to_do(tmp_path):
     assert [one["kind"] for one in warned] == list(WARNED)
     for warning, one in zip(warned, WARNED.values(), strict=True):
         assert warning["runs"] == [int(page.number(repeat=one["run"]["repeat"]))]
-        assert warning["what"].startswith(f"Run {warning['runs'][0]} ")
-        assert len(warning["what_to_do"]) > 20
+        assert warning["what"].startswith(f"Run {warning['runs'][0]}: {warning['kind']}") and warning["what_to_do"]
 
 
 def test_differences_between_runs_have_a_warning(tmp_path):
@@ -220,13 +204,10 @@ def test_a_tuned_loop_may_use_further_packages(tmp_path):
     assert "mixed versions" not in {warning["kind"] for warning in page.summary["warnings"]}
 
 
-def test_what_is_found_while_a_dataset_is_prepared_is_on_the_page(tmp_path, monkeypatch):
-    for key in ("identical", "passed_over"):
-        monkeypatch.setitem(MANIFEST, key, 3)
+def test_images_in_both_splits_have_a_warning(tmp_path, monkeypatch):
+    monkeypatch.setitem(MANIFEST, "identical", 3)
     page = Page(tmp_path, record("a", 1))
     assert [one["kind"] for one in page.summary["warnings"]] == ["images in both splits"]
-    assert "3 of 360 test images of digits are also training images." in words_of(first_screen(page))
-    assert "3 files and folders that are hidden or that a system added are no part of it" in page.words
 
 
 def test_many_runs_are_counted_on_the_page_and_listed_in_the_summary(tmp_path):

@@ -3,7 +3,6 @@
 import re
 from dataclasses import replace
 from itertools import combinations, pairwise, product
-from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -12,9 +11,6 @@ import pytest
 from figure_layouts import TRAINERS, artwork, contrast, measured_layout
 from figures_for_tests import PUBLISHED, data_of, made_up
 from matplotlib.colors import to_rgb
-from matplotlib.font_manager import findfont
-from matplotlib.patches import Patch
-from matplotlib.text import Text
 from records_for_tests import disturbed, diverged, out_of_memory, record, resealed, streamed
 
 from trainmark.errors import ConfigError
@@ -23,8 +19,8 @@ from trainmark.plan.figures import known_figures
 from trainmark.records.record import PHASES
 from trainmark.report.figures import phases, save
 from trainmark.report.figures.options import FigureOptions
-from trainmark.report.figures.save import ALL_CENSORED, NO_VALUES, draw_figure, drawing, save_figure
-from trainmark.report.figures.style import COLOURS, FONT, MARKERS, MOST_HEIGHT, STYLE, looks, looks_of, settings
+from trainmark.report.figures.save import ALL_CENSORED, NO_VALUES, draw_figure, drawing
+from trainmark.report.figures.style import COLOURS, looks_of, settings
 from trainmark.report.figures.text import text_width, wrapped
 from trainmark.trainer import DEVICES, LOOPS, TRAINER, Trainer
 
@@ -35,47 +31,29 @@ CASES = {
     "a loss of 0": [record("a", loss=0.0)],
 }
 
-LAYOUTS = [
-    *((trainers, width, "report") for trainers in TRAINERS for width in (89, 183)),
-    (6, 89, "plain"),
-]
+LAYOUTS = [(2, 183, "report"), (6, 89, "plain"), (12, 89, "report")]
 """Number of trainers, width in mm, and style."""
 
 
 @pytest.fixture(autouse=True)
 def _style():
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(settings(FigureOptions())):
         yield
 
 
-@pytest.fixture(scope="session", params=LAYOUTS, ids=lambda layout: "-".join(map(str, layout)))
+@pytest.fixture(scope="module", params=LAYOUTS, ids=lambda layout: "-".join(map(str, layout)))
 def crowd(request, tmp_path_factory):
     """What figures are drawn from, with so many trainers in this width and style."""
     trainers, width, style = request.param
-    data = _crowds.get(trainers) or made_up(tmp_path_factory.mktemp("crowd"), *TRAINERS[trainers], repeats=2)
-    _crowds[trainers] = data
+    data = made_up(tmp_path_factory.mktemp("crowd"), *TRAINERS[trainers], repeats=2)
     return replace(data, options=FigureOptions(width_mm=width, style=style))
 
 
-_crowds = {}
-
-
-@pytest.fixture(scope="module", params=known_figures())
-def laid_out(request, crowd):
-    """(figure, its options, what is measured of it); a figure without values is skipped."""
-    with matplotlib.rc_context(settings(crowd.options)):
-        if drawing(request.param)(crowd) is None:
-            pytest.skip("nothing to show")
-        figure = artwork(request.param, crowd)
-        return figure, crowd.options, measured_layout(figure)
-
-
-@pytest.mark.parametrize("name", known_figures())
 @pytest.mark.parametrize("records", CASES.values(), ids=CASES)
-def test_figures_are_drawn(tmp_path, name, records):
-    file = tmp_path / "figure.svg"
-    save_figure(name, data_of(tmp_path, *records), [file])
-    assert file.stat().st_size > 1000
+def test_figures_are_drawn(tmp_path, records):
+    data = data_of(tmp_path, *records)
+    for name in known_figures():
+        assert save.laid_out(name, data).figure.get_size_inches().all()
 
 
 def test_each_figure_has_a_caption_and_a_function():
@@ -88,20 +66,18 @@ def test_each_figure_has_a_caption_and_a_function():
 # --- layout -------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_overlaps_is_too_small_too_high_or_too_light(laid_out):
-    figure, options, found = laid_out
+@pytest.mark.parametrize("name", known_figures())
+def test_nothing_overlaps_or_is_too_small_or_too_high_and_axes_have_units(crowd, name):
+    with matplotlib.rc_context(settings(crowd.options)):
+        if drawing(name)(crowd) is None:
+            pytest.skip("nothing to show")
+        figure = artwork(name, crowd)
+        found = measured_layout(figure)
     assert found["wrong"] == []
-    assert found["width_mm"] == pytest.approx(options.width_mm) and found["height_mm"] <= 170
+    assert found["width_mm"] == pytest.approx(crowd.options.width_mm) and found["height_mm"] <= 170
     smallest, largest = found["type"]
-    assert (smallest >= 7) if options.style == "report" else (smallest >= 5 and largest <= 7)
-    ratio, what = found["contrast"]
-    assert ratio >= 3, what
-    assert not any(patch.get_hatch() for patch in figure.findobj(Patch))
+    assert (smallest >= 7) if crowd.options.style == "report" else (smallest >= 5 and largest <= 7)
     assert not any("$" in text for text in found["texts"]), "exponents would be smaller"
-
-
-def test_every_axis_has_a_title_with_its_unit(laid_out):
-    figure, _, _ = laid_out
     counts = ("epoch", "number of epochs", "number of epochs at which both take as long")
     for axis in figure.axes:
         shared = [axis, *axis.get_shared_x_axes().get_siblings(axis)]
@@ -114,63 +90,12 @@ def test_every_axis_has_a_title_with_its_unit(laid_out):
             assert title.replace("\n", " ") in counts or title.endswith(")"), title
 
 
-def test_without_a_chosen_width_a_figure_has_that_of_one_or_two_columns(tmp_path):
-    few = made_up(tmp_path, *TRAINERS[2], settings=(2,), repeats=1)
-    many = made_up(tmp_path, *TRAINERS[12], settings=(2,), repeats=1)
-    own = {"loss": [183, 183], "training_time": [89, 183], "speed_up": [89, 183], "break_even": [89, 89]}
-    for name, widths in own.items():
-        assert [round(drawing(name)(data).get_size_inches()[0] * 25.4) for data in (few, many)] == widths
-
-
-def test_more_than_six_trainers_have_a_panel_for_each_device_and_loop(tmp_path):
-    data = made_up(tmp_path, ["a", "b"], ["cpu", "gpu"], ["stock", "tuned"], settings=(2, 3), repeats=2)
-    figure = drawing("training_time")(data)
-    assert [axis.get_title("left") for axis in figure.axes] == ["cpu", "cpu, tuned", "gpu", "gpu, tuned"]
-    assert texts_of(figure.legends)[:2] == ["a", "b"]
-    assert {lines_of(axis)[0][-1] for axis in figure.axes} == {3}
-    entries = texts_of(drawing("loss")(data).legends)
-    assert entries[:6] == ["a", "b", "cpu", "cpu, tuned", "gpu", "gpu, tuned"]
-
-
 # --- style --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", known_figures())
-def test_grey_figures_have_no_colour_and_any_size_of_type(name, tmp_path):
-    data = made_up(tmp_path, *TRAINERS[2], settings=(2, 3), repeats=2)
-    drawn, file = (
-        save.laid_out(name, replace(data, options=FigureOptions(grey=True, size=9, dpi=72))),
-        tmp_path / "a.png",
-    )
-    save.write_figure(drawn, file)
-    red, green, blue, _ = np.moveaxis(matplotlib.image.imread(file), -1, 0)
-    assert (red == green).all() and (green == blue).all()
-    assert {text.get_fontsize() for text in drawn.figure.findobj(Text) if text.get_text()} <= {9}
-
-
-def test_the_plain_style_has_no_grid_and_small_type():
-    plain = settings(FigureOptions(style="plain"))
-    assert not plain["axes.grid"] and plain["font.size"] == 6
-    with matplotlib.rc_context(plain):
-        small = text_width("chainer")
-    assert small < text_width("chainer"), "widths are those of the size in use"
-
-
-def test_a_chosen_font_is_used_and_must_be_installed():
-    with matplotlib.rc_context(settings(FigureOptions(font="DejaVu Sans Mono"))):
-        assert text_width("iii") == text_width("mmm")
-    with pytest.raises(ConfigError, match="No Such Font, is not installed"):
-        settings(FigureOptions(font="No Such Font"))
-
-
-def test_every_colour_has_enough_contrast_on_white():
-    assert all(contrast(colour) >= 3 for colour in COLOURS)
-
-
-@pytest.mark.parametrize("column", [0, 1, 2])
-def test_no_two_trainers_look_alike_in_grey(column):
+def test_no_two_trainers_look_alike_in_grey():
     trainers = [Trainer(f"f{i:02}", *parts) for i in range(12) for parts in product(DEVICES, LOOPS)]
-    styles = looks_of(pd.DataFrame(trainers, columns=[*TRAINER]).sort_values(TRAINER[column]))
+    styles = looks_of(pd.DataFrame(trainers, columns=[*TRAINER]).sort_values("loop"))
     dots = {(look.colour, look.marker, look.dots().get("fillstyle")) for look in styles.values()}
     assert len(dots) == len(trainers), "dots have no line"
     lines = {(look.colour, look.marker, look.line()["linestyle"]) for look in styles.values()}
@@ -178,33 +103,24 @@ def test_no_two_trainers_look_alike_in_grey(column):
     three = [styles[Trainer(f"f{i:02}", "cpu")] for i in range(3)]
     greys = [np.dot(to_rgb(look.colour), (0.299, 0.587, 0.114)) for look in three]
     assert min(abs(a - b) for a, b in combinations(greys, 2)) > 0.2
-
-
-def test_a_trainer_looks_the_same_if_others_are_not_drawn(tmp_path):
-    data = data_of(tmp_path, *(record(name) for name in "abc"))
-    some = replace(data, runs=data.runs[data.runs["framework"] != "a"])
-    trainer = Trainer("c", "cpu")
-    assert looks(some)[trainer] == looks(data)[trainer]
-    assert looks(data)[trainer].marker == MARKERS[4]
+    assert all(contrast(colour) >= 3 for colour in COLOURS), "on white"
 
 
 def test_every_phase_is_in_one_area_or_left_out_and_neighbours_differ_in_grey():
     areas = [phase for of_area, _ in phases.AREAS.values() for phase in of_area]
-    assert sorted([*areas, *phases.LEFT_OUT]) == sorted(PHASES) and len(phases.AREAS) <= 7
+    assert sorted([*areas, *phases.LEFT_OUT]) == sorted(PHASES)
     greys = [np.dot(to_rgb(colour), (0.299, 0.587, 0.114)) for _, colour in phases.AREAS.values()]
     assert min(abs(a - b) for a, b in pairwise(greys)) > 0.25
 
 
-@pytest.mark.parametrize("text", ["keras-jax on cpu and chainer on cpu: " * 3, "m" * 40, ""])
-@pytest.mark.parametrize("width", [0.5, 1.3])
-def test_texts_are_wrapped_to_a_width(text, width):
-    lines = wrapped(text, width).split("\n")
-    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
-    assert all(text_width(line) <= width for line in lines)
-
-
-def test_the_font_is_that_of_matplotlib():
-    assert Path(findfont(FONT)).is_relative_to(matplotlib.get_data_path())
+@pytest.mark.parametrize("text", ["keras-jax on cpu and chainer on cpu: " * 3, "m" * 40])
+def test_texts_are_wrapped_to_a_width_in_a_font_that_must_be_installed(text):
+    with matplotlib.rc_context(settings(FigureOptions(font="DejaVu Sans Mono"))):
+        lines = wrapped(text, 1.3).split("\n")
+        assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+        assert all(text_width(line) <= 1.3 for line in lines) and text_width("iii") == text_width("mmm")
+    with pytest.raises(ConfigError, match="No Such Font, is not installed"):
+        settings(FigureOptions(font="No Such Font"))
 
 
 # --- figures that show nothing -------------------------------------------------------------------------
@@ -220,11 +136,11 @@ def test_a_figure_says_if_all_runs_were_censored(tmp_path):
             assert (figure.get_supxlabel(), shows) == (ALL_CENSORED, False)
 
 
-@pytest.mark.parametrize("name", ["speed_up", "break_even", "time_to_accuracy", "energy", "parity"])
-def test_a_figure_without_values_says_so(tmp_path, name):
+def test_a_figure_without_values_says_so(tmp_path):
     data = data_of(tmp_path, record("a"))
-    figure, shows = draw_figure(name, data)
-    assert (figure.get_supxlabel().replace("\n", " "), shows) == (NO_VALUES, False)
+    for name in ("speed_up", "break_even", "time_to_accuracy", "energy", "parity"):
+        figure, shows = draw_figure(name, data)
+        assert (figure.get_supxlabel().replace("\n", " "), shows) == (NO_VALUES, False)
 
 
 # --- published results --------------------------------------------------------------------------------------------
@@ -258,21 +174,6 @@ def drawn(tmp_path):
     return draw
 
 
-def test_lines_are_at_the_true_number_of_epochs_and_dots_at_most_3_percent_aside(drawn):
-    (axis,) = drawn("training_time", *(record(name, 1, epochs=epochs) for name in "abcdef" for epochs in (2, 10)))
-    for line in axis.lines:
-        places = np.asarray(line.get_xdata(), float)
-        aside = max(abs(places / np.round(places) - 1), default=0)
-        assert aside <= (1e-12 if line.get_linestyle() != "None" else 0.03 + 1e-12)
-    assert len({float(x) for x, _ in every_point(axis)}) > 6, "dots are moved aside"
-
-
-def test_training_times_are_those_of_the_runs_that_are_ok(drawn):
-    (axis,) = drawn("training_time", record("a", 1, seconds=1.0), diverged("a", 2, seconds=7.0), out_of_memory("a", 3))
-    times = {float(value) for line in axis.lines for value in line.get_ydata()}
-    assert times == {2.5}
-
-
 def lines_of(axis):
     """The numbers of epochs that each line of an axis joins; dots and ends of bars are left out."""
     return [
@@ -289,10 +190,6 @@ def test_lines_join_only_runs_of_the_same_call(drawn):
     assert lines_of(axis) == [[1, 3, 10]]
     (axis,) = drawn("training_time", *settings, record("a", 1, epochs=30, changes=later))
     assert lines_of(axis) == [[1, 3, 10], [30]]
-
-
-def every_point(axis):
-    return [point for line in axis.lines for point in zip(*line.get_data(), strict=True)]
 
 
 def test_disturbed_runs_are_hollow_and_in_no_median(drawn):
@@ -338,7 +235,6 @@ def test_accuracy_is_drawn_by_epoch_and_by_time_and_the_top_5_below(tmp_path):
     records = streamed(record("a", seconds=3600.0), evaluation_steps=6), streamed(record("b"), 0.0, 0.8)
     data = data_of(tmp_path, *records)
     assert len(drawing("accuracy")(data).axes) == 2, "there are only 10 classes"
-    assert len(drawing("accuracy")(replace(data, options=FigureOptions(top5=True))).axes) == 4
     many = {**data.certificate, "settings": {**data.certificate["settings"], "classes": 1000}}
     axes = drawing("accuracy")(replace(data, certificate=many)).axes
     titles = [axis.get_ylabel().replace("\n", " ") for axis in axes]
@@ -362,18 +258,6 @@ def test_curves_are_medians_with_the_range_over_repeats(drawn):
     assert (ends.min(), ends.max()) == (0.2, 0.7)
 
 
-def test_a_single_epoch_has_an_axis_of_whole_epochs(drawn):
-    axes = drawn("loss", record("a", epochs=1))
-    low, high = axes[0].get_xlim()
-    assert low == 0 and [tick for tick in axes[0].get_xticks() if tick <= high] == [0, 1]
-
-
-@pytest.mark.parametrize(("seconds", "unit"), [(100, "s"), (119, "minutes"), (7100, "minutes"), (7200, "hours")])
-def test_times_have_a_unit_that_suits_them(drawn, seconds, unit):
-    axes = drawn("accuracy", record("a", epochs=1, seconds=float(seconds) + (0.5 if seconds == 119 else 0)))
-    assert axes[1].get_xlabel() == f"training time ({unit})"
-
-
 def test_phases_sum_to_the_wall_time_without_waiting_and_peak(tmp_path):
     data = data_of(tmp_path, record("a"))
     counted = data.runs[[f"phases.{phase}" for phase in PHASES if phase not in phases.LEFT_OUT]].sum(axis=1)
@@ -392,12 +276,6 @@ def test_speed_ups_have_the_numbers_of_their_table(tmp_path):
     assert hollow_of(axis) == [(2, pytest.approx(1.5 * 2**0.1))], "it has no interval"
     (bars,) = [collection.get_segments() for collection in axis.collections]
     assert [end[1] for end in bars[1]] == pytest.approx([1.5 * 10**0.1 / 1.2, 1.5 * 10**0.1 * 1.15])
-
-
-def test_trainers_that_must_not_be_ranked_have_no_speed_up_and_are_named(tmp_path):
-    figure = drawing("speed_up")(made_up(tmp_path, ["a", "b", "c"], settings=(2, 10)))
-    assert texts_of(figure.legends)[0] == "c on cpu"
-    assert figure.get_supxlabel() == "Not ranked against the baseline: b on cpu"
 
 
 def hollow_of(axis):
@@ -436,14 +314,6 @@ def test_measured_break_evens_come_first_and_extrapolated_ones_are_grey(tmp_path
     assert [round(value) for value, _ in hollow_of(axis)] == [6]
     colours = {x: line.get_color() for line in axis.lines for x in line.get_xdata() if line.get_marker() == "o"}
     assert colours[3.0] == colours[100.0] != colours[6.0] == colours[19.0]
-
-
-def test_break_evens_that_do_not_fit_are_counted(tmp_path):
-    data = made_up(tmp_path, ["a", "b"], repeats=1)
-    changes = [{"second": f"b{i} on cpu", "faster_after": f"b{i} on cpu"} for i in range(50)]
-    figure = drawing("break_even")(with_break_evens(data, *changes))
-    shown = len(figure.axes[0].get_yticklabels())
-    assert figure.get_supxlabel() == f"and {50 - shown} more in break_even.csv" and 10 < shown < 50
 
 
 def test_time_to_accuracy_has_the_fastest_first_and_says_how_many_runs_reached_the_target(tmp_path):
@@ -491,10 +361,3 @@ def test_many_trainers_have_a_triangle_of_their_classes(tmp_path):
     assert cells["X"] == [(0, 2)] and cells["s"] == [(3, 5)] and len(cells["o"]) == 13
     words = ["equal up to rounding", "different: not ranked", "not certified: not ranked"]
     assert texts_of(figure.legends) == words
-
-
-def test_tunings_that_do_not_fit_are_named(tmp_path):
-    data = made_up(tmp_path, [f"framework-{i}" for i in range(6)], ("cpu", "gpu"), ("tuned",), settings=(2,), repeats=1)
-    figure, _ = draw_figure("tuning", replace(data, options=FigureOptions(width_mm=89)))
-    assert "framework-5 in tuning.csv" in figure.get_supxlabel().replace("\n", " ")
-    assert figure.get_size_inches()[1] < 1.1 * MOST_HEIGHT

@@ -49,14 +49,6 @@ def test_each_comparison_has_its_parity_class_and_each_certificate_a_table(page)
     assert "infinite" in page.words
 
 
-def test_a_pair_that_is_different_has_a_warning_and_no_ratio(page):
-    assert page.words.count("a on gpu and b on gpu are not ranked: they are &lt;different&gt;.") == 1
-    refused = [cell for cell in page.figures.shown if cell.get("data-value") == "refused: different"]
-    assert len(refused) == 2, "of both times"
-    ratios = re.findall(r'<td class="figure absent" [^>]*="ratio">(\w+)</td>', page.text)
-    assert ratios == ["refused"] * 2
-
-
 def test_censored_runs_are_counted_below_the_title_and_each_censored_run_has_a_warning(page):
     assert "33 runs. Every number is" in page.words and "3 diverged 1 out of memory 0 missing" in page.words
     assert page.text.count('<p class="warning">Run') == 4
@@ -73,11 +65,7 @@ def no_number_in(page):
 def test_a_cell_without_a_number_has_a_word(page):
     cells = re.findall(r'<td class="figure absent"[^>]*>([^<]*)</td>', page.text)
     assert {"diverged", "out of memory", "not measured", "no pair"} <= set(cells)
-    ranges = re.findall(r'<tr class="range">.*?</tr>', page.text, re.DOTALL)
-    rest = page.text
-    for cells in ranges:  # these stay empty below a median that is missing
-        rest = rest.replace(cells, "")
-    assert not re.search(r"<t[dh][^>]*>\s*</t[dh]>", rest)
+    assert not re.search(r"<t[dh][^>]*>\s*</t[dh]>", page.text)
     assert not no_number_in(page)
 
 
@@ -133,10 +121,6 @@ def test_settings_are_listed_as_in_the_config_and_link_to_the_network(page):
     assert page.words.count("mnist-mlp-flux: mlp-32, input 1 x 28 x 28, 10 classes") == 2
 
 
-def test_too_few_repeats_for_a_verdict_are_named(page):
-    assert "1 repeat: too few for a verdict (6 needed)." in page.words
-
-
 def test_sample_reviews_have_a_table_of_scores(tmp_path):
     """Medians over repeats, traceable like every number; a missing score has its reason."""
     on_texts = {"inputs.recipe.input": None, "scored_texts": SCORED_TEXTS}
@@ -156,14 +140,6 @@ def test_sample_reviews_have_a_table_of_scores(tmp_path):
     assert not no_number_in(page)
 
 
-def test_one_framework_alone_has_a_page(tmp_path):
-    alone = Page(tmp_path, record("a", 1, epochs=1))
-    check_page(alone)
-    assert "1 run. Every number" in alone.words
-    assert "Faster or slower?" not in alone.words
-    assert 'class="warning"' not in alone.text
-
-
 LOOP_HEADING = '<th scope="col">loop</th>'
 
 
@@ -176,16 +152,10 @@ def test_both_loops_of_a_framework_are_told_apart_throughout_the_page(tmp_path):
     assert both.summary["compared"][0]["loops"] == ["stock", "tuned"]
     assert "a tuned on cpu takes" in both.summary["answers"][0]["sentence"]
     assert f"Run {both.number(repeat=8)} (a tuned on cpu, 2 epochs, repeat 8) diverged" in both.words
-    assert "stock loop, the way in which its own documentation trains, and in its tuned loop, the fastest" in both.words
+    assert "stock loop, the way in which its own documentation trains and its tuned loop, the fastest" in both.words
     assert both.text.count(LOOP_HEADING) == 4, "medians, phases, time to accuracy, and runs"
     run = re.search(rf'<tr id="run-{both.number(repeat=8)}">.*', both.text)[0]
     assert "<td>a<td>cpu<td>tuned<td>2<td>8<td>" in run
-
-
-def test_a_page_of_stock_loops_alone_has_no_column_for_them(page):
-    assert LOOP_HEADING not in page.text
-    assert "Each framework trained in its stock loop, the way in which its own documentation trains." in page.words
-    assert "tuned" not in page.words
 
 
 def test_runs_that_waited_for_data_have_a_warning_a_mark_and_no_verdict(tmp_path):
@@ -213,8 +183,7 @@ def test_runs_that_waited_for_data_have_a_warning_a_mark_and_no_verdict(tmp_path
     verdicts = {cell["data-value"] for cell in shown if cell["data-statistic"] == "verdict"}
     assert verdicts == {"withheld: waited for data (62 % and 0 % of the time)", "not distinguishable"}
     assert page.words.count("It waited for data for 62 % of its steady epochs") == 6
-    assert "A run above 10 % is named" in page.words
-    assert "random window (centred in evaluation) of [24, 24] pixels, mirrored at random, minus the mean" in page.words
+    assert "random_crop: True, random_flip: True" in page.words
     assert "iterator: thread, store: files" in page.words
 
 
@@ -275,28 +244,13 @@ def test_claims_have_a_section_with_their_status_and_reason(tmp_path):
 
 # --- energy -------------------------------------------------------------------------------------------------------
 
-NO_COUNTER = "not measured (this machine has no energy counter)"
-OTHER = {"energy.reason": "other"}
 
-
-@pytest.mark.parametrize(
-    ("records", "sentences"),
-    [
-        ([record("a", 1), record("a", 2)], [f"Energy: {NO_COUNTER}."]),
-        (
-            [record("a", 1), record("a", 2), record("a", 1, device="gpu", changes=MEASURED), record("b", 1)],
-            [f"Energy of the cpu runs: {NO_COUNTER}."],
-        ),
-        (
-            [record("a", 1, changes=MEASURED), record("a", 2), record("a", 3), record("a", 4, changes=OTHER)],
-            [f"Energy of runs 2-3: {NO_COUNTER}.", "Energy of run 4: not measured (other)."],
-        ),
-        ([record("a", 1, changes=MEASURED)], []),
-    ],
-    ids=["by none", "by one device", "by some runs", "by all"],
-)
-def test_energy_that_was_not_measured_is_named(tmp_path, records, sentences):
-    assert energy_gaps(written_tables(tmp_path, *records)[1]) == sentences
+def test_energy_that_was_not_measured_is_named(tmp_path):
+    measured, others = record("a", 1, changes=MEASURED), [record("a", 2), record("a", 3)]
+    reason = "not measured (this machine has no energy counter)"
+    assert energy_gaps(written_tables(tmp_path, measured, *others)[1]) == [f"Energy of runs 2-3: {reason}."]
+    assert energy_gaps(written_tables(tmp_path / "none", *others)[1]) == [f"Energy: {reason}."]
+    assert energy_gaps(written_tables(tmp_path / "all", measured)[1]) == []
 
 
 # --- machines -----------------------------------------------------------------------------------------------------
@@ -312,14 +266,8 @@ def test_runs_of_one_machine_and_framework_are_one_row_with_all_their_jobs_and_c
     assert rows == [("a", "1 2 3", "0-1 or 2-3", "slurm 7, 8"), ("b", "4", "0-1", "")]
 
 
-@pytest.mark.parametrize(
-    ("commit", "clean", "text"),
-    [
-        (None, None, "outside git"),
-        ("0123456789abcdef", True, "commit 0123456789ab"),
-        ("0123456789abcdef", False, "commit 0123456789ab with uncommitted changes"),
-    ],
-)
-def test_machines_name_the_code_and_whether_it_was_committed(tmp_path, commit, clean, text):
-    page = Page(tmp_path, record("a", changes={"provenance.git_commit": commit, "provenance.git_clean": clean}))
-    assert f"trainmark 0.1.0, {text} digest {'c' * 16}" in page.words
+def test_machines_name_the_code_and_whether_it_was_committed(tmp_path):
+    changes = {"provenance.git_commit": "0123456789abcdef", "provenance.git_clean": False}
+    page = Page(tmp_path, record("a", changes=changes), record("b"))
+    for text in ("commit 0123456789ab with uncommitted changes", "outside git"):
+        assert f"trainmark 0.1.0, {text} digest {'c' * 16}" in page.words

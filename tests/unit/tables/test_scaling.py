@@ -8,8 +8,9 @@ import pytest
 from figures_for_tests import data_of
 from records_for_tests import certificates_of, record, with_other_ranks, written_tables
 
+from trainmark.report.figures.options import FigureOptions
 from trainmark.report.figures.save import draw_figure
-from trainmark.report.figures.style import STYLE
+from trainmark.report.figures.style import settings
 from trainmark.tables.comparisons import comparisons_table
 from trainmark.tables.scaling import scaling_table
 from trainmark.tables.variants import runs_of_variants, variants_table
@@ -55,7 +56,7 @@ def test_speed_ups_and_efficiencies_are_those_of_the_model(tmp_path, order):
 
 
 def test_the_figure_has_a_line_for_each_framework_from_one_worker_on(tmp_path):
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(settings(FigureOptions())):
         figure, shows = draw_figure("scaling", data_of(tmp_path, *runs(WORKERS), *runs((1, 4), framework="b")))
     assert shows
     speed_up, efficiency, communication = figure.axes
@@ -94,7 +95,7 @@ def test_variants_with_the_same_batch_of_each_worker_are_weak_scaling(tmp_path):
     assert table["batch_size"].tolist() == [40, 40, 80, 80]
     steady = table[table["metric"] == "steady_epoch_seconds"]
     assert steady["speed_up"].tolist() == pytest.approx([epoch_seconds(1) / epoch_seconds(count) for count in (2, 4)])
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(settings(FigureOptions())):
         data = data_of(tmp_path / "drawn", *records)
         figure, shows = draw_figure("scaling", replace(data, runs=named, comparisons=compared))
     assert shows

@@ -51,7 +51,7 @@ CONFIG = {
     "prepare": [],
     "datasets": {},
     "prices": {},
-    "figures": {"notes": "below", "trainers": ["keras-jax-cpu", "chainer-cpu"]},
+    "figures": {"size": 8, "trainers": ["keras-jax-cpu", "chainer-cpu"]},
     "claims": [{"says": "All pairs are certified.", "pairs": "certified"}],
 }  # fmt: skip
 GROUP = ("e", "mnist-mlp-flux", "digits")
@@ -114,7 +114,7 @@ def remake(folder, draws=True):
     page = folder / "report" / "index.html"
     page.parent.mkdir(exist_ok=True)
     if draws:
-        save_figures(read_data(GROUP, folder, FigureOptions(notes="below")), folder / FIGURES, known_figures())
+        save_figures(read_data(GROUP, folder, FigureOptions(size=8)), folder / FIGURES, known_figures())
     texts = render(read_results(folder), plan)
     for file, text in zip((page, folder / "summary.json"), texts, strict=True):
         file.write_text(text)

@@ -1,18 +1,14 @@
-"""Packs a campaign for a data repository: results, config, source, checksums, and metadata of the RO-Crate standard."""
+"""Packs a campaign for a data repository: results, config, source and checksums."""
 
-import shutil
 import subprocess
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
-
-import pandas as pd
 
 from trainmark.errors import DataError
-from trainmark.files.checksums import sha256_of
-from trainmark.files.whole import write_text, written_whole
+from trainmark.files.whole import written_whole
 from trainmark.report.page import config_to_reproduce
 from trainmark.tables.results import Results
 
@@ -25,12 +21,9 @@ KEPT = (
 
 SUMS = "SHA256SUMS"
 
-PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
-"""The Process Run profile of RO-Crate."""
-
 README = """# {title}
 
-Packed by trainmark {version}, commit {commit}.
+Packed by trainmark {version}, commit {commit}. License of the results: {licence}
 
     sha256sum -c --quiet SHA256SUMS              # names each file that was changed
     cd source && make .venv/.installed && cd ..  # the environment, from its locks
@@ -50,23 +43,34 @@ def pack(results: Results, plan: Mapping, clone: Path, out: Path, licence: str) 
     Raises DataError if the clone has changes that are not committed, or is none.
     """
     commit, runs = _commit(clone), results.runs
-    with TemporaryDirectory() as scratch:
-        root = Path(scratch, out.stem)
-        for pattern in KEPT:
-            for file in filter(Path.is_file, results.folder.glob(pattern)):
-                _copy(file, root / "results" / file.relative_to(results.folder))
-        command = ["git", "archive", "--format=zip", commit]
-        source = subprocess.run(command, cwd=clone, capture_output=True, check=True).stdout
-        zipfile.ZipFile(BytesIO(source)).extractall(root / "source")
-        _copy(clone / "CITATION.cff", root / "CITATION.cff")
-        write_text(root / "config.json", config_to_reproduce(plan["config"]) + "\n")
-        title, version = f"Results of {', '.join(dict.fromkeys(runs['experiment']))}", runs["trainmark"].iloc[-1]
-        write_text(root / "README.md", README.format(title=title, version=version, commit=commit))
-        _write_metadata(root, title, runs, {"softwareVersion": version, "identifier": commit}, licence)
-        files = sorted(path.relative_to(root) for path in root.rglob("*") if path.is_file())
-        write_text(root / SUMS, "".join(f"{sha256_of(root / file)}  {file}\n" for file in files))
-        _zip(root, [*files, Path(SUMS)], out)
-    return f"{out}: {len(files)} files, {out.stat().st_size / 1e6:.1f} MB"
+    title, version = f"Results of {', '.join(dict.fromkeys(runs['experiment']))}", runs["trainmark"].iloc[-1]
+    readme = README.format(title=title, version=version, commit=commit, licence=licence)
+    content: dict[str, bytes | Path] = {
+        "README.md": readme.encode(),
+        "CITATION.cff": clone / "CITATION.cff",
+        "config.json": f"{config_to_reproduce(plan['config'])}\n".encode(),
+    }
+    for pattern in KEPT:
+        files = filter(Path.is_file, results.folder.glob(pattern))
+        content |= {f"results/{file.relative_to(results.folder)}": file for file in files}
+    command = ["git", "archive", "--format=zip", commit]
+    with zipfile.ZipFile(BytesIO(subprocess.run(command, cwd=clone, capture_output=True, check=True).stdout)) as source:
+        content |= {f"source/{name}": source.read(name) for name in source.namelist() if not name.endswith("/")}
+    sums = ""
+    with written_whole(out) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in sorted(content.items()):
+            data = data.read_bytes() if isinstance(data, Path) else data
+            sums += f"{sha256(data).hexdigest()}  {name}\n"
+            _add(archive, f"{out.stem}/{name}", data)
+        _add(archive, f"{out.stem}/{SUMS}", sums.encode())
+    return f"{out}: {len(content)} files, {out.stat().st_size / 1e6:.1f} MB"
+
+
+def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
+    """Add a file, without a date and an owner."""
+    entry = zipfile.ZipInfo(name)
+    entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+    archive.writestr(entry, data)
 
 
 def _commit(clone: Path) -> str:
@@ -82,45 +86,3 @@ def _commit(clone: Path) -> str:
         file = changed.split("\n")[0].split(maxsplit=1)[1]
         raise DataError(f"{clone / file} was changed and not committed; commit it, so that the archive has the code")
     return git("rev-parse", "HEAD")
-
-
-def _copy(file: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(file, target)
-
-
-def _write_metadata(root: Path, title: str, runs: pd.DataFrame, software: Mapping, licence: str) -> None:
-    """Write ro-crate-metadata.json: the campaign as a process, from its config to its results."""
-    from rocrate.model import ContextEntity  # only here: nothing else needs the package
-    from rocrate.rocrate import ROCrate
-
-    crate = ROCrate(version="1.1")  # which the profile extends
-    started, ended = runs["started"].min(), runs["started"].max()
-    crate.name, crate.license, crate.datePublished = title, licence, ended
-    crate.description = (
-        f"{len(runs)} runs on {', '.join(dict.fromkeys(runs['host']))}: records, tables, figures and report."
-    )
-    profile = {"@type": "CreativeWork", "name": "Process Run Crate", "version": PROFILE.rpartition("/")[2]}
-    crate.root_dataset["conformsTo"] = crate.add(ContextEntity(crate, PROFILE, properties=profile))
-    application = {"@type": "SoftwareApplication", "name": "trainmark", **software}
-    instrument = crate.add(ContextEntity(crate, "#trainmark", properties=application))
-    config = crate.add_file(
-        dest_path="config.json", properties={"name": "config", "encodingFormat": "application/json"}
-    )
-    folders = sorted(path.name for path in (root / "results").iterdir() if path.is_dir())
-    made = [crate.add_directory(dest_path=f"results/{name}", properties={"name": name}) for name in folders]
-    crate.add_directory(dest_path="source", properties={"name": "source of trainmark"})
-    process = {"@type": "CreateAction", "name": title, "startTime": started, "endTime": ended}
-    action = crate.add(ContextEntity(crate, "#campaign", properties=process))
-    action["instrument"], action["object"], action["result"] = instrument, config, made
-    crate.root_dataset["mentions"] = action
-    crate.metadata.write(root)
-
-
-def _zip(root: Path, files: Iterable[Path], out: Path) -> None:
-    """Write files into an archive, without their dates and owners."""
-    with written_whole(out) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in files:
-            entry = zipfile.ZipInfo(f"{root.name}/{file}")
-            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
-            archive.writestr(entry, (root / file).read_bytes())

@@ -27,10 +27,10 @@ def references(versions: Mapping[str, str], datasets: Iterable[str]) -> str:
     """
     texts = FILE.read_text(encoding="utf-8").split("\n\n")
     entries = {text.partition("{")[2].partition(",")[0]: text for text in texts}
-    made = [_with_version(entries[name], version) for name, version in versions.items() if name in entries]
+    made = [
+        re.sub(r"\n\}\s*$", f",\n  note = {{Version {version}}}\n}}", entries[name])
+        for name, version in versions.items()
+        if name in entries
+    ]
     keys = [key for name in datasets for start, own in OF_DATASETS.items() if name.startswith(start) for key in own]
     return "\n\n".join(text.strip() for text in [*made, *(entries[key] for key in dict.fromkeys(keys))]) + "\n"
-
-
-def _with_version(entry: str, version: str) -> str:
-    return re.sub(r"\n\}\s*$", f",\n  note = {{Version {version}}}\n}}", entry)

@@ -44,11 +44,7 @@ def options_of_group(chosen: Mapping, trainers: Container[str]) -> dict:
 
 
 def figure_arguments(options: Mapping) -> list[str]:
-    """The arguments of plot.py for options under their names in the config. A value of None or False has none."""
+    """The arguments of plot.py for options under their names in the config. A value of None has none."""
     lists = {key: value for key, value in options.items() if isinstance(value, list)}
-    words = [
-        f"--{key}" if value is True else f"--{key}={value}"
-        for key, value in options.items()
-        if value and key not in lists
-    ]
+    words = [f"--{key}={value}" for key, value in options.items() if value and key not in lists]
     return words + [word for key, values in lists.items() for word in (f"--{key}", *values)]

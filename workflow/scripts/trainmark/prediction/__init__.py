@@ -1,1 +1,1 @@
-"""Labels new texts and photographs with the network of a trained run."""
+"""Labels new texts with the network of a trained run."""

@@ -3,7 +3,7 @@
 import itertools
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO, TextIO
 
 import numpy as np
@@ -11,32 +11,60 @@ import numpy as np
 from trainmark.datasets import prepared
 from trainmark.datasets.images.parallel import chunks
 from trainmark.errors import DataError
-from trainmark.frameworks.adapter import evaluation_batch_size
-from trainmark.prediction.predict import Model, Predictor, read_model, training_of
+from trainmark.frameworks.adapter import Adapter, evaluation_batch_size
+from trainmark.frameworks.registry import create_adapter
 from trainmark.prediction.trained_run import TrainedRun
+from trainmark.recipes.outputs import probabilities
+from trainmark.recipes.resolved import ResolvedTraining
+from trainmark.training.kept_weights import read_weights
 
 MAX_TEXT_BYTES = 1 << 20
 """Maximum length of a line. The longest of IMDB's 50,000 reviews is shorter than 14 KiB."""
 
 
-def read_text_model(run: TrainedRun) -> Model:
-    """Read the trained weights and the vocabulary of a run.
+class Predictor:
+    """The network of a trained run, built by the adapter of its framework.
 
-    Raises RecordError or DataError if the weights or the dataset are not those of the record.
+    Raises RecordError or DataError if the weights or the dataset are not those of the record, and DeviceError if the
+    framework or a GPU is missing.
     """
-    training = training_of(run)
-    vocabulary = prepared.read_vocabulary(run.dataset_folder)
-    if vocabulary is None:
-        raise DataError(
-            f"{run.dataset_folder} has no vocabulary, because {run.record['dataset']['name']} comes as token ids; "
-            "choose a run that was trained on raw reviews, such as imdb"
+
+    def __init__(self, run: TrainedRun, device: str, threads: int) -> None:
+        folder, record = run.dataset_folder, run.record
+        manifest, vocabulary = prepared.read_manifest(folder), prepared.read_vocabulary(folder)
+        if manifest["content_sha256"] != record["dataset"]["content_sha256"]:
+            raise DataError(
+                f"{folder} holds another dataset, or another version of {record['dataset']['name']}, than {run.file} "
+                "was trained on; name the right one with --dataset-folder, or train the run again"
+            )
+        if vocabulary is None:
+            raise DataError(
+                f"{folder} has no vocabulary, because {record['dataset']['name']} comes as token ids; choose a run "
+                "that was trained on raw reviews, such as imdb"
+            )
+        training = ResolvedTraining(run.recipe, record["settings"], manifest)
+        self.batch_size = evaluation_batch_size(training.architecture)
+        self._vocabulary, self._class_names = vocabulary, manifest["class_names"]
+        (self._length,) = training.input_shape
+        self._adapter: Adapter = create_adapter(record["run"]["framework"], threads)
+        self._adapter.build(
+            architecture=training.architecture,
+            weights=read_weights(run.file, record, training.architecture),
+            optimizer=run.recipe.optimizer,
+            device=device,
+            dtype=record["network"]["dtype"],
         )
-    (length,) = training.input_shape
+        self._adapter.check_device(device)
 
-    def encode(texts: Sequence[str]) -> np.ndarray:
-        return np.stack([vocabulary.encode(text, length) for text in texts])
+    def probabilities(self, texts: Sequence[str]) -> np.ndarray:
+        """Return the probability of each class, float64 (texts, classes)."""
+        ids = np.stack([self._vocabulary.encode(text, self._length) for text in texts])
+        self._adapter.load(split="test", inputs=ids, labels=np.zeros(len(ids), np.int64))
+        return probabilities(self._adapter.predict("test"))
 
-    return read_model(run, training, encode)
+    def labels(self, texts: Sequence[str]) -> list[str]:
+        """Return "<class><TAB><its probability>" for each text: of equal ones, the class with the lower label."""
+        return [f"{self._class_names[row.argmax()]}\t{row.max():.4f}" for row in self.probabilities(texts)]
 
 
 def texts_of(lines: BinaryIO, name: str) -> Iterator[str]:
@@ -62,18 +90,11 @@ def texts_of(lines: BinaryIO, name: str) -> Iterator[str]:
         yield text
 
 
-def answers(predictor: Predictor, texts: Iterable[str], batch_size: int) -> Iterator[str]:
-    """Yield a line with classes and probabilities for each text, in their order."""
-    for block in chunks(texts, batch_size):
-        yield from (f"{labels}\n" for labels in predictor.labels(block))
-
-
 def label_texts(predictor: Predictor, lines: BinaryIO, out: TextIO) -> None:
-    """Write a line with classes and probabilities for each line of text; at once for each line typed at a terminal."""
+    """Write a line with class and probability for each line of text; at once for each line typed at a terminal."""
     name = "standard input" if lines is sys.stdin.buffer else lines.name
     is_typed = os.isatty(lines.fileno())
-    batch_size = 1 if is_typed else evaluation_batch_size(predictor.model.training.architecture)
-    for answer in answers(predictor, texts_of(lines, name), batch_size):
-        out.write(answer)
+    for texts in chunks(texts_of(lines, name), 1 if is_typed else predictor.batch_size):
+        out.writelines(f"{label}\n" for label in predictor.labels(texts))
         if is_typed:
             out.flush()

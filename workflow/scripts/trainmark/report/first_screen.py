@@ -18,14 +18,7 @@ from trainmark.tables.results import Results
 from trainmark.tables.tables import GROUP, groups, shown_of_trainers, with_names
 from trainmark.tables.verdicts import certified_count
 
-
-@dataclass(frozen=True)
-class Trust:
-    """A count that tells how far to trust the results. kind: that of the warning that says more, if there is one."""
-
-    kind: str
-    text: str
-    is_good: bool
+NO_ANSWER = "There is no answer: no two trainers can be compared. The tables of comparisons say why, if there are any."
 
 
 @dataclass(frozen=True)
@@ -35,7 +28,8 @@ class FirstScreen:
     title: the trainers that were compared.
     compared: what each section compares, with a sentence.
     machine: a sentence.
-    trust: counts of certified pairs, and of runs that were disturbed or censored.
+    trust: counts of certified pairs, and of runs that were disturbed or censored: kind (that of the warning that says
+        more, if there is one), text, and whether it is good.
     standings: of each section that compares trainers.
     answers: no_answer says why there is none.
     counts: the number of runs, in total, by status, and of those missing.
@@ -44,7 +38,7 @@ class FirstScreen:
     title: str
     compared: list[dict]
     machine: str
-    trust: list[Trust]
+    trust: list[dict]
     standings: list[Standing]
     answers: list[Answer]
     no_answer: str
@@ -74,7 +68,7 @@ def first_screen(results: Results, plan: Mapping) -> FirstScreen:
     """Make the first screen. plan: see `plan_file.read_plan`."""
     runs = results.runs
     standing = list(standings(results, plan))
-    found = answers(results, standing)
+    found = list(answers(results, standing))
     statuses = ("ok", *CENSORED)
     counts = {"runs": len(runs)} | {status: int((runs["status"] == status).sum()) for status in statuses}
     counts |= {"missing": len(plan["missing"])}
@@ -85,7 +79,7 @@ def first_screen(results: Results, plan: Mapping) -> FirstScreen:
         trust=_trust(results.parity, runs, counts),
         standings=standing,
         answers=found,
-        no_answer="" if found else _no_answer(results.comparisons),
+        no_answer="" if found else NO_ANSWER,
         warnings=warnings(results, plan),
         counts=counts,
     )
@@ -97,7 +91,7 @@ def summary_json(screen: FirstScreen, methods: Iterable[Mapping]) -> str:
         "title": screen.title,
         "compared": screen.compared,
         "machine": screen.machine,
-        "trust": [one.text for one in screen.trust],
+        "trust": [one["text"] for one in screen.trust],
         "standings": [_standing(one) for one in screen.standings],
         "answers": [
             dict(zip(GROUP, one.group, strict=True))
@@ -175,21 +169,14 @@ def _machine(runs: pd.DataFrame) -> str:
 # --- trust --------------------------------------------------------------------------------------------------------
 
 
-def _trust(parity: pd.DataFrame, runs: pd.DataFrame, counts: Mapping[str, int]) -> list[Trust]:
+def _trust(parity: pd.DataFrame, runs: pd.DataFrame, counts: Mapping[str, int]) -> list[dict]:
     """The counts below the title."""
     certified = certified_count(parity)
-    found = [Trust(UNCERTIFIED, f"{certified} of {counted(len(parity), 'pair')} certified", certified == len(parity))]
-    bad = {
-        "disturbed": (int((runs["disturbed"] != "").sum()), "disturbed"),
-        **{word: (counts[status], word) for status, word in CENSORED.items()},
-        "missing runs": (counts["missing"], "missing"),
-    }
-    return (found if len(parity) else []) + [
-        Trust(kind, f"{number:,} {word}", number == 0) for kind, (number, word) in bad.items()
+    text = f"{certified} of {counted(len(parity), 'pair')} certified"
+    found = [{"kind": UNCERTIFIED, "text": text, "is_good": certified == len(parity)}] if len(parity) else []
+    bad = [
+        ("disturbed", int((runs["disturbed"] != "").sum()), "disturbed"),
+        *((word, counts[status], word) for status, word in CENSORED.items()),
+        ("missing runs", counts["missing"], "missing"),
     ]
-
-
-def _no_answer(comparisons: pd.DataFrame) -> str:
-    if comparisons.empty:
-        return "There is no answer: no two trainers were trained in the same way."
-    return "There is no answer: no two trainers can be compared. The table of comparisons of each section says why."
+    return found + [{"kind": kind, "text": f"{number:,} {word}", "is_good": number == 0} for kind, number, word in bad]

@@ -7,7 +7,12 @@ import pandas as pd
 from trainmark.recipes.command import DATASET
 from trainmark.tables.formatting import counted, listed
 from trainmark.tables.tables import GROUP, groups
-from trainmark.trainer import STOCK
+from trainmark.trainer import STOCK, TUNED
+
+LOOPS = {
+    STOCK: "its stock loop, the way in which its own documentation trains",
+    TUNED: "its tuned loop, the fastest way that its public interface allows, with the same arithmetic",
+}
 
 
 def methods(runs: pd.DataFrame, sections: Iterable[Mapping], datasets: Iterable[Mapping]) -> list[dict]:
@@ -39,7 +44,7 @@ def _text(runs: pd.DataFrame, settings: Mapping, samples: Mapping) -> str:
         f"{int(samples['train']):,} training and {int(samples['test']):,} test samples, in {listed(versions)}.",
         f"It was trained for {listed(epochs)} epoch{'s' if epochs != [1] else ''}, in batches of "
         f"{runs['batch_size'].iloc[0]} samples, in {settings['arithmetic']}. Optimizer: {settings['optimizer']}.",
-        _loops(set(runs["loop"])),
+        f"Each framework trained in {listed(text for loop, text in LOOPS.items() if loop in set(runs['loop']))}.",
         "Each framework drew its own dropout masks." if runs["dropout"].iloc[0] else "",
         f"Each setting was repeated {counted(int(runs['repeat'].nunique()), 'time')} from new initial weights: "
         f"{settings['initial weights']}.",
@@ -48,13 +53,3 @@ def _text(runs: pd.DataFrame, settings: Mapping, samples: Mapping) -> str:
         "Training time is the time of compilation and of all training epochs; it excludes loading and evaluation.",
     ]
     return " ".join(filter(None, sentences))
-
-
-def _loops(loops: set[str]) -> str:
-    """Say what the loops are in which these runs were trained."""
-    if loops == {STOCK}:
-        return "Each framework trained in its stock loop, the way in which its own documentation trains."
-    tuned = "its tuned loop, the fastest way that its public interface allows, with the same arithmetic"
-    if STOCK not in loops:
-        return f"Each framework trained in {tuned}."
-    return f"Each framework trained in its stock loop, the way in which its own documentation trains, and in {tuned}."

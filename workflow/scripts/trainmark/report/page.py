@@ -79,7 +79,8 @@ def _values(results: Results, plan: Mapping, screen: FirstScreen) -> dict:
     shown = list(sections(results, config, networks, screen.standings))
     trainer_keys = shown_of_trainers(runs)
     headings = METRICS | {"wall_seconds": "wall time, s"}
-    datasets = [_dataset(datasets_folder / name) for name in _datasets(runs, config)]
+    names = dict.fromkeys([*runs["dataset"][runs["dataset"] != DATASET], *config["prepare"]])
+    datasets = [_dataset(datasets_folder / name) for name in names]
     return {
         "screen": screen,
         "claims": rows_of(results.claims),
@@ -115,7 +116,7 @@ def _warning_anchor(kind: str) -> str:
 def _trust_links(screen: FirstScreen, sections: list[dict]) -> dict[str, str]:
     """Where each count below the title leads: to its warning; without one, to the parity of a section, or the runs."""
     parity = next((f"{one['anchor']}-parity" for one in sections if one["certificate"]), "runs")
-    anchors = {one.kind: "runs" for one in screen.trust} | {UNCERTIFIED: parity}
+    anchors = {one["kind"]: "runs" for one in screen.trust} | {UNCERTIFIED: parity}
     return anchors | {one.kind: _warning_anchor(one.kind) for one in screen.warnings}
 
 
@@ -138,11 +139,6 @@ def _overview(sections: list[dict]) -> list[dict]:
             "runs": status_counts(section["statuses"]),
         })  # fmt: skip
     return rows
-
-
-def _datasets(runs: pd.DataFrame, config: Mapping) -> list[str]:
-    trained_on = runs["dataset"][runs["dataset"] != DATASET]
-    return list(dict.fromkeys([*trained_on, *config["prepare"]]))
 
 
 def _run(run: dict) -> dict:

@@ -1,6 +1,7 @@
 """The report's sections, one per experiment, recipe and dataset."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
@@ -10,7 +11,6 @@ from trainmark.plan.matrix import LEAST_PAIRS
 from trainmark.plan.run import group_title
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import DATASET, FRAMEWORK, metrics_file
-from trainmark.recipes.recipe import InputTransform
 from trainmark.records.record import read_record
 from trainmark.records.resolved import batch_size_of, input_of, optimizer_of, optimizer_restarts_of
 from trainmark.report.cells import agreement_cells, comparison_cells, summary_cells
@@ -73,7 +73,7 @@ def sections(
             "statuses": list(group["status"]),
             "parity": select_group(of_group.parity, values),
             "standings": own,
-            "variants": list(_variants(own)) if of_variants else [],
+            "variants": _variants(own) if of_variants else [],
             "description": descriptions[experiment],
             "censored": [run for run in rows_of(group.sort_values("number")) if run["status"] != "ok"],
             "mixed_environments": [
@@ -101,13 +101,13 @@ def sections(
         }
 
 
-def _variants(standings: Iterable[Standing]) -> Iterator[tuple[str, list[Place]]]:
-    """Yield (its name, its place by each metric) of each variant, those of a trainer by their training time."""
+def _variants(standings: Iterable[Standing]) -> dict[str, list[Place]]:
+    """The place of each variant by each metric, those of a trainer by their training time."""
     places: dict[str, list[Place]] = {}
     for standing in standings:
         for place in standing.places:
             places.setdefault(place.trainer, []).append(place)
-    yield from places.items()
+    return places
 
 
 def _summaries(runs: pd.DataFrame, currency: str) -> dict:
@@ -160,15 +160,11 @@ def _comparisons(comparisons: pd.DataFrame, numbers: Mapping[str, int]) -> dict:
 def energy_gaps(runs: pd.DataFrame) -> list[str]:
     """A sentence for each reason why energy was not measured; it names the runs unless it applies to all."""
     missing = runs[runs["training_joules"].isna()]
-    reasons = missing["energy_reason"].fillna("no reason given")
-    if len(missing) == len(runs) and reasons.nunique() == 1:
-        return [f"Energy: not measured ({reasons.iloc[0]})."]
-    sentences = []
-    for (device, reason), group in missing.groupby(["device", reasons], sort=False):
-        all_of_device = len(group) == (runs["device"] == device).sum()
-        whose = f"the {device} runs" if all_of_device else named_runs(group["number"])
-        sentences.append(f"Energy of {whose}: not measured ({reason}).")
-    return sentences
+    of_reasons = missing.groupby(missing["energy_reason"].fillna("no reason given"), sort=False)["number"]
+    return [
+        f"Energy{'' if len(own) == len(runs) else f' of {named_runs(own)}'}: not measured ({reason})."
+        for reason, own in of_reasons
+    ]
 
 
 def _settings_of(runs: pd.DataFrame, model: Model, folder: Path) -> dict[str, object]:
@@ -188,7 +184,7 @@ def _settings(runs: pd.DataFrame, model: Model, folder: Path) -> dict[str, objec
     """The settings that all runs of a section share, for its table of settings. folder: the results folder."""
     first = read_record(folder / runs["record"].iloc[0])
     network, optimizer, configured = first["network"], optimizer_of(first), first["settings"]
-    recipe = RECIPES[runs["recipe"].iloc[0]]
+    recipe, transform = RECIPES[runs["recipe"].iloc[0]], input_of(first)
     settings = {
         "architecture": Markup('{}, {:,} parameters (from {}): <a href="#{}">layers</a>').format(
             network["architecture"], network["parameters"], recipe.source, model.anchor
@@ -196,7 +192,7 @@ def _settings(runs: pd.DataFrame, model: Model, folder: Path) -> dict[str, objec
         "initial weights": _initial_weights(first),
         "optimizer": _optimizer(optimizer, optimizer_restarts_of(first)),
         "batch size": f"{batch_size_of(first)} samples; numpy draws their order, which is the same in all frameworks",
-        "input": _input(input_of(first)),
+        "input": _plain(asdict(transform)) if transform else "token ids, as they are stored",
         "arithmetic": network["dtype"],
         "dropout": "each framework draws its own masks" if network["dropout"] else "none",
     }
@@ -243,18 +239,3 @@ def _command_settings(runs: pd.DataFrame, folder: Path) -> dict[str, object]:
         "seed": record["settings"]["seed"],
     }
     return {key: value for key, value in words.items() if value != ""}
-
-
-def _input(transform: InputTransform | None) -> str:
-    """The input transform in words."""
-    if transform is None:
-        return "token ids, as they are stored"
-    window = "random window (centred in evaluation)" if transform.random_crop else "centred window"
-    crop = "whole image" if transform.crop is None else f"{window} of {list(transform.crop)} pixels"
-    flip = ", mirrored at random" if transform.random_flip else ""
-    mean = (
-        f"minus the mean image ({transform.mean_window} window)"
-        if transform.subtract_mean
-        else "mean image not subtracted"
-    )
-    return f"{crop}{flip}, {mean}, times {transform.scale:.6g}"

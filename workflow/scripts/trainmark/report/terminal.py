@@ -57,9 +57,13 @@ def terminal_text(tables: Mapping[str, pd.DataFrame], certificates: Certificates
             parts.append("\n".join(["Parity check (float64), per pair of trainers:", *lines]))
         compared = of_group["comparisons"]
         if dataset == DATASET:
-            parts.append(_beside(compared))
+            parts.append("Not certified: nothing shows what a command trains, so it is not ranked.")
+            steady = compared[compared["metric"] == "steady_epoch_seconds"]
+            parts += [_ratios(steady, "the time of a steady epoch")] if len(steady) else []
             continue
-        parts += _refused(of_group["parity"], certificates.get(values))
+        told = {pair["sentence"] for pair in certificates.get(values, {"pairs": []})["pairs"]}
+        if lines := not_ranked(of_group["parity"][~of_group["parity"]["reason"].isin(told)]):
+            parts.append("\n  ".join(lines))  # those that are refused because of their runs
         if len(compared):
             parts += _comparisons(compared)
         if len(of_group["agreement"]):
@@ -119,28 +123,6 @@ def _ratios(comparisons: pd.DataFrame, what: str) -> str:
     ]
     heading = f"Ratios of {what}, each with its 95 % interval (all comparisons are in the report):"
     return "\n".join([heading, tabulate(rows, tablefmt="plain", disable_numparse=True, preserve_whitespace=True)])
-
-
-def _beside(comparisons: pd.DataFrame) -> str:
-    """Ratios of a command's epoch times to those of the recipes beside it; it is not ranked."""
-    rows = [
-        [
-            f"  {row['second']} against {row['first']}, {row['epochs']} epochs",
-            row["verdict"] if pd.isna(row["ratio"]) else format_comparison(row),
-        ]
-        for row in comparisons[comparisons["metric"] == "steady_epoch_seconds"].to_dict("records")
-    ]
-    lines = ["Not certified: nothing shows what a command trains, so it is not ranked."]
-    if rows:
-        lines += ["Ratios of the time of a steady epoch:", tabulate(rows, tablefmt="plain", preserve_whitespace=True)]
-    return "\n".join(lines)
-
-
-def _refused(parity: pd.DataFrame, certificate: Mapping | None) -> list[str]:
-    """A paragraph on the trainers that are not ranked because of their runs, not because of their certificate."""
-    certified = {pair["sentence"] for pair in (certificate or {"pairs": []})["pairs"]}
-    lines = not_ranked(parity[~parity["reason"].isin(certified)])
-    return ["\n  ".join(lines)] if lines else []
 
 
 def _agreement(agreement: pd.DataFrame) -> str:

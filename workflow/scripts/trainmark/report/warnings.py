@@ -70,71 +70,52 @@ def _missing(plan: Mapping) -> Iterator[Warned]:
         yield Warned("missing runs", f"{what}.", what_to_do, details=tuple(lines[1:]))
 
 
-OF_RUNS: tuple[tuple[str, Callable[[pd.DataFrame], pd.Series], str, str], ...] = (
+OF_RUNS: tuple[tuple[str, Callable[[pd.DataFrame], pd.Series], str], ...] = (
     (
         "diverged",
         lambda runs: runs["status"] == "diverged",
-        "diverged: the loss became NaN or infinite",
-        "{They} {enter} no median. Check the settings, above all the learning rate.",
+        "The loss became NaN or infinite; no median counts it. Check the settings, above all the learning rate.",
     ),
     (
         "out of memory",
         lambda runs: runs["status"] == "out_of_memory",
-        "ran out of memory",
-        "{They} {enter} no median. Set a smaller batch_size or a larger memory_limit_mib, or use a larger machine.",
+        "No median counts it. Set a smaller batch_size or a larger memory_limit_mib, or use a larger machine.",
     ),
     (
         "disturbed",
         lambda runs: runs["disturbed"] != "",
-        "{be} disturbed",
-        "Verdicts leave out {their} times, and so do medians, unless all runs of a row were disturbed. " + TRAIN_AGAIN,
+        f"Verdicts leave out such times, and so do medians, unless all runs of a row were disturbed. {TRAIN_AGAIN}",
     ),
     (
         "throttled GPU",
         lambda runs: runs["gpu_throttled"] != "",
-        "had a throttled GPU",
-        "{Their} times are those of a slower GPU. Check its cooling and power limit, {again}.",
+        f"Such times are those of a slower GPU. Check its cooling and power limit, {AGAIN}.",
     ),
     (
         "waited for data",
         lambda runs: runs["waited"] != "",
-        "waited for data",
-        "{Their} times measure the loader. Set loader.store to mapped, or give runs more CPUs and loader.jobs.",
+        "Such times measure the loader. Set loader.store to mapped, or give runs more CPUs and loader.jobs.",
     ),
     (
         "resumed elsewhere",
         lambda runs: runs["machines"] > 1,
-        "{be} resumed on different hardware",
-        "{Their} times mix machines. To measure one machine, {again} there.",
+        f"Such times mix different hardware. To measure one machine, {AGAIN} there.",
     ),
 )
-"""Warnings on single runs: kind, which runs, what, and what to do."""
-
-ONE = {
-    "be": "was",
-    "They": "It",
-    "enter": "enters",
-    "Their": "Its",
-    "their": "its",
-    "again": "delete its record and run snakemake again",
-}
-SEVERAL = {"be": "were", "They": "They", "enter": "enter", "Their": "Their", "their": "their", "again": AGAIN}
-"""The words of these warnings that depend on the number of runs."""
+"""Warnings on single runs: kind, which runs, and what to do."""
 
 CAUSES = {"disturbed": "disturbed", "throttled GPU": "gpu_throttled"}
 """The columns with the causes of a kind of warning."""
 
 
 def _about_runs(runs: pd.DataFrame) -> Iterator[Warned]:
-    for kind, which, what, what_to_do in OF_RUNS:
+    for kind, which, what_to_do in OF_RUNS:
         found = runs[which(runs)]
         if len(found):
             causes = found[CAUSES[kind]].str.split(", ").explode().unique() if kind in CAUSES else ()
             because = f" ({', '.join(causes)})" if len(causes) else ""
             numbers = tuple(sorted(int(number) for number in found["number"]))
-            words = ONE if len(numbers) == 1 else SEVERAL
-            told = f"{short_list(numbers)} {what.format(**words)}{because}."
-            yield Warned(kind, told, what_to_do.format(**words), numbers)
+            yield Warned(kind, f"{short_list(numbers)}: {kind}{because}.", what_to_do, numbers)
 
 
 def _unlike_runs(runs: pd.DataFrame) -> Iterator[Warned]:
@@ -155,12 +136,9 @@ def _unlike_runs(runs: pd.DataFrame) -> Iterator[Warned]:
         yield Warned("mixed machines", what, "Train a section on one kind of machine.", details=tuple(machines))
     calls = max(group["calls"].nunique() for group in sections)
     if calls > 1:
-        what = (
-            f"Runs of one section were trained in {calls} calls of snakemake. Only within a call is their order mixed."
-        )
-        yield Warned(
-            "several calls", what, "Where it matters, delete the records of a section and train it in one call."
-        )
+        what = f"Runs of one section were trained in {calls} calls of snakemake, and mixed only within a call."
+        what_to_do = "Where it matters, delete the records of a section and train it in one call."
+        yield Warned("several calls", what, what_to_do)
 
 
 def _about_pairs(results: Results) -> Iterator[Warned]:

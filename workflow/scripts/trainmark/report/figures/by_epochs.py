@@ -24,15 +24,11 @@ from trainmark.report.figures.style import (
     by_framework,
     hollow_entry,
     looks,
-    new_figure,
     trainer_entries,
     width_of,
 )
-from trainmark.report.figures.svg import of_trainer, titled
 from trainmark.report.figures.text import place_of, wrapped
-from trainmark.tables.formatting import counted, three_digits
 from trainmark.tables.tables import by_trainer, groups, rows_of, timed_runs
-from trainmark.tables.verdicts import format_comparison
 from trainmark.trainer import STOCK, Trainer
 
 HEIGHT, PANEL_HEIGHT = 2.1, 1.55
@@ -68,8 +64,7 @@ def draw_speed_up(data: Data) -> Figure | None:
         return None
     sheet = _new_sheet(data, table)
     for axis, trainer, look, shift in sheet.trainers():
-        with of_trainer(axis, data.trainers.index(trainer)):
-            _draw_speed_ups(axis, dict(by_trainer(table))[trainer].sort_values("epochs"), look, shift)
+        _draw_speed_ups(axis, dict(by_trainer(table))[trainer].sort_values("epochs"), look, shift)
     for axis in sheet.axes:
         axis.axhline(1, color="black", linewidth=0.8)
     values = [1, *table[["ratio", "low", "high"]].to_numpy(float).ravel()]
@@ -120,14 +115,17 @@ def _new_sheet(data: Data, table: pd.DataFrame) -> Sheet:
     entries = trainer_entries(styles, thin=True)
     if len(styles) > MOST_ENTRIES:
         own, panels = TWO_COLUMNS, {}
-        firsts = {name: _of_framework(name, of_name[0]) for name, of_name in by_framework(looks(data)).items()}
+        firsts = {
+            name: replace(of_name[0], label=name, device="cpu", loop=STOCK)
+            for name, of_name in by_framework(looks(data)).items()
+        }
         for trainer in sorted(styles, key=lambda trainer: (trainer.device, trainer.loop, trainer.workers)):
             panels.setdefault(place_of(trainer), {})[trainer] = firsts[trainer.framework]
         entries = [firsts[name].handle(thin=True) for name in by_framework(styles)]
     width = width_of(data.options, own)
     columns = max(1, min(len(panels), int(width / PANEL_WIDTH)))
     rows = -(-len(panels) // columns)
-    figure = new_figure(width, HEIGHT if len(panels) == 1 else PANEL_HEIGHT * rows + 0.3)
+    figure = Figure(figsize=(width, HEIGHT if len(panels) == 1 else PANEL_HEIGHT * rows + 0.3))
     axes = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel())
     for place, axis in enumerate(axes):
         if place >= len(panels):
@@ -138,11 +136,6 @@ def _new_sheet(data: Data, table: pd.DataFrame) -> Sheet:
     labels = list(dict.fromkeys(look.label for looks_of_panel in panels.values() for look in looks_of_panel.values()))
     shifts = dict(zip(labels, shifts_of(len(labels), table["epochs"]), strict=True))
     return Sheet(figure, axes[: len(panels)], list(panels.values()), shifts, entries, width / columns - 0.5)
-
-
-def _of_framework(framework: str, look: Look) -> Look:
-    """The look of all trainers of a framework, where each device and loop has an axis of its own."""
-    return replace(look, label=framework, device="cpu", loop=STOCK)
 
 
 def _finish(sheet: Sheet, epochs: Iterable[int], values: Iterable[float], title: str, entries: Sequence[Entry]) -> None:
@@ -170,8 +163,7 @@ def _draw_runs(data: Data, column: str, title: str, unit: tuple[str, float]) -> 
     runs = runs.assign(value=runs[column] / divisor)
     sheet, of_trainers = _new_sheet(data, runs), dict(by_trainer(runs))
     for axis, trainer, look, shift in sheet.trainers():
-        with of_trainer(axis, data.trainers.index(trainer)):
-            _draw_trainer(axis, of_trainers[trainer], (look, shift), name)
+        _draw_trainer(axis, of_trainers[trainer], look, shift)
     published = [draw_references(axis, data.references_by_epoch, column, 1 / divisor) for axis in sheet.axes]
     disturbed = [hollow_entry("disturbed run")] if (runs["disturbed"] != "").any() else []
     epochs = {*runs["epochs"], *reference_epochs(data.references_by_epoch, column)}
@@ -181,12 +173,8 @@ def _draw_runs(data: Data, column: str, title: str, unit: tuple[str, float]) -> 
     return sheet.figure
 
 
-def _draw_trainer(axis: Axes, runs: pd.DataFrame, style: tuple[Look, float], unit: str) -> None:
-    """Draw a trainer's runs: medians and ranges of those whose times count, and a dot for each.
-
-    style: the trainer's look, and the factor that moves its dots aside.
-    """
-    look, shift = style
+def _draw_trainer(axis: Axes, runs: pd.DataFrame, look: Look, shift: float) -> None:
+    """Draw a trainer's runs: medians and ranges of those whose times count, and a dot for each."""
     timed = timed_runs(runs)
     calls = timed.groupby("epochs")["calls"].agg(lambda calls_of_runs: " ".join(sorted(set(calls_of_runs))))
     for _, same_calls in groups(timed.assign(calls=timed["epochs"].map(calls)), ["calls"]):
@@ -195,9 +183,7 @@ def _draw_trainer(axis: Axes, runs: pd.DataFrame, style: tuple[Look, float], uni
         axis.plot(values.index, median, **look.line(thin=True))
         axis.errorbar(values.index * shift, median, yerr=ends, fmt="none", ecolor=look.colour, elinewidth=0.8)
     for disturbed, dots in runs.groupby(runs["disturbed"] != ""):
-        drawn = draw_dots(axis, dots["epochs"] * shift, dots["value"], **look.dots(hollow=bool(disturbed), size=4))
-        rows = rows_of(dots)
-        titled(drawn, [_text(row, f"{three_digits(row['value'])} {unit}", f", run {row['number']}") for row in rows])
+        draw_dots(axis, dots["epochs"] * shift, dots["value"], **look.dots(hollow=bool(disturbed), size=4))
 
 
 def _draw_speed_ups(axis: Axes, speed_ups: pd.DataFrame, look: Look, shift: float) -> None:
@@ -207,10 +193,4 @@ def _draw_speed_ups(axis: Axes, speed_ups: pd.DataFrame, look: Look, shift: floa
     axis.plot(x, y, **look.line(thin=True))
     axis.errorbar(x * shift, y, yerr=np.clip(lengths, 0, None), fmt="none", ecolor=look.colour, elinewidth=1)
     for hollow, dots in speed_ups.groupby(speed_ups["low"].isna()):
-        drawn = draw_dots(axis, dots["epochs"] * shift, dots["ratio"], **look.dots(hollow=bool(hollow)))
-        titled(drawn, [_text(row, format_comparison(row)) for row in rows_of(dots)])
-
-
-def _text(row: dict, value: str, run: str = "") -> str:
-    """What a mark shows under the pointer."""
-    return f"{Trainer.of(row).name}, {counted(row['epochs'], 'epoch')}{run}: {value}"
+        draw_dots(axis, dots["epochs"] * shift, dots["ratio"], **look.dots(hollow=bool(hollow)))

@@ -27,19 +27,16 @@ LATEX = {
 _TABLE = str.maketrans(LATEX)
 
 
-def notes(figure: Figure, data: Data) -> list[str]:
-    """The notes on the runs of a figure: the pairs that must not be ranked, the calls of snakemake, the runs that were
-    disturbed or waited for data, and the published results that it shows.
+def caption_of(name: str, sentence: str, figure: Figure, data: Data) -> str:
+    """The caption of a figure, a paragraph in each line: what it shows, the pairs that must not be ranked, the calls of
+    snakemake, the runs that were disturbed or waited for data, the published results that it shows, and its runs.
+
+    sentence: why it shows nothing; "" if it shows something.
     """
     runs = data.runs
-    lines = [parity_note(data.pairs), *mixed_calls(runs), *disturbances(runs), *waiting_sentences(runs)]
-    return [line for line in lines + reference_note(figure, data.references) if line]
-
-
-def caption_of(name: str, sentence: str, figure: Figure, data: Data) -> str:
-    """The caption of a figure, a paragraph in each line. sentence: why it shows nothing; "" if it shows something."""
-    runs = named_runs(data.runs["number"])
-    lines = [known_figures()[name], sentence, *map(_paragraph, notes(figure, data)), f"{runs.capitalize()}."]
+    notes = [parity_note(data.pairs), *mixed_calls(runs), *disturbances(runs), *waiting_sentences(runs)]
+    notes = [_paragraph(note) for note in [*notes, *reference_note(figure, data.references)] if note]
+    lines = [known_figures()[name], sentence, *notes, f"{named_runs(runs['number']).capitalize()}."]
     return "\n".join(filter(None, lines))
 
 

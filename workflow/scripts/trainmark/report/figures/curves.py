@@ -21,13 +21,10 @@ from trainmark.report.figures.style import (
     Look,
     add_legend,
     looks,
-    new_figure,
     trainer_entries,
     width_of,
 )
-from trainmark.report.figures.svg import of_trainer, titled
 from trainmark.report.figures.text import wrapped
-from trainmark.tables.formatting import three_digits
 from trainmark.tables.tables import select_trainer, timed_runs
 from trainmark.trainer import TRAINER
 
@@ -45,7 +42,7 @@ ACCURACIES = {
 """Columns of the table of curves, with the titles of their axes."""
 
 TOP_5_CLASSES = 100
-"""With fewer classes, the top-5 accuracy is left out unless it is asked for: by chance it is above 5 %."""
+"""With fewer classes, or an unknown number, the top-5 accuracy is left out: by chance it is above 5 %."""
 
 ROW_HEIGHT = 1.2
 
@@ -64,16 +61,11 @@ def draw_loss(data: Data) -> Figure | None:
 
 def draw_accuracy(data: Data) -> Figure | None:
     """Test accuracy by epoch and by training time, including compilation; below it the top-5 accuracy, with 100 classes
-    or more or if it was asked for, and the accuracy on the training images, if it was evaluated. Line: median over
-    repeats; band: range over repeats; cross: last value of a run that diverged, at the edge if it is outside. Only the
-    runs with the largest number of epochs are drawn; by time, disturbed ones are left out unless all of a trainer were.
+    or more, and the accuracy on the training images, if it was evaluated. Line: median over repeats; band: range over
+    repeats; cross: last value of a run that diverged, at the edge if it is outside. Only the runs with the largest
+    number of epochs are drawn; by time, disturbed ones are left out unless all of a trainer were.
     """
     return _draw_progress(data, ACCURACIES)
-
-
-def classes_of(data: Data) -> int | None:
-    """The number of classes of the dataset, according to the certificate; None if there is none."""
-    return data.certificate["settings"]["classes"] if data.certificate else None
 
 
 @dataclass(frozen=True)
@@ -84,11 +76,6 @@ class Panel:
     x: str
     y: str
 
-    @property
-    def unit(self) -> str:
-        """The unit of y, which stands in brackets in its title."""
-        return (LOSSES | ACCURACIES)[self.y].partition("(")[2].rstrip(")")
-
     def points(self, curves: pd.DataFrame) -> pd.DataFrame:
         """The rows that have a value in this axis."""
         return curves[curves[[self.x, self.y]].notna().all(axis=1)]
@@ -97,14 +84,14 @@ class Panel:
 def _draw_progress(data: Data, titles: Mapping[str, str]) -> Figure | None:
     """Draw a row for each of these columns that has values, by epoch and by time; None if none has."""
     curves, unit = _curves_of(data)
-    few_classes = (classes_of(data) or 0) < TOP_5_CLASSES
-    left_out = {"test_top5_accuracy"} if few_classes and not data.options.top5 else set()
+    classes = data.certificate["settings"]["classes"] if data.certificate else 0
+    left_out = {"test_top5_accuracy"} if classes < TOP_5_CLASSES else set()
     rows = [name for name in titles if name not in left_out and curves[name].notna().any()]
     if not rows:
         return None
     abscissas = ["epochs_trained", "time"] if curves["time"].notna().any() else ["epochs_trained"]
     width = width_of(data.options, TWO_COLUMNS)
-    figure = new_figure(width, ROW_HEIGHT * len(rows) + 0.3)
+    figure = Figure(figsize=(width, ROW_HEIGHT * len(rows) + 0.3))
     grid = figure.subplots(len(rows), len(abscissas), sharex="col", sharey="row", squeeze=False)
     panels = [
         [Panel(axis, x, y) for x, axis in zip(abscissas, axes, strict=True)] for y, axes in zip(rows, grid, strict=True)
@@ -153,11 +140,8 @@ def _draw_medians(panel: Panel, curves: pd.DataFrame, data: Data) -> None:
             style |= {"linewidth": 0.6 * look.width, "markersize": 3}
         thinned = slice(None, None, 1 + len(x) // MOST_POINTS)
         low, high = values["min"][thinned], values["max"][thinned]
-        with of_trainer(panel.axis, data.trainers.index(trainer)):
-            (line,) = panel.axis.plot(x, values["median"], markevery=(place % every, every), **style)
-            panel.axis.fill_between(x[thinned], low, high, color=look.colour, alpha=0.15, lw=0)
-        medians = values["median"].items()
-        titled(line, [f"{trainer.name}, epoch {epoch:g}: {three_digits(y)} {panel.unit}" for epoch, y in medians])
+        panel.axis.plot(x, values["median"], markevery=(place % every, every), **style)
+        panel.axis.fill_between(x[thinned], low, high, color=look.colour, alpha=0.15, lw=0)
 
 
 def _scale_values(panel: Panel, curves: pd.DataFrame, *, is_loss: bool) -> None:
@@ -182,7 +166,8 @@ def _scale_times(lowest: list[Panel], curves: pd.DataFrame, unit: str) -> None:
     """Scale and name the x axes. lowest: the panels of the last row."""
     by_epoch, *by_time = lowest
     # otherwise a single epoch would have an axis from 0.95 to 1.05
-    last = max([*_range(by_epoch, curves)["epochs_trained"], *_ends(by_epoch.axis)])
+    drawn = [float(x) for line in by_epoch.axis.lines for x in np.asarray(line.get_xdata())]
+    last = max([*_range(by_epoch, curves)["epochs_trained"], *drawn])
     by_epoch.axis.set_xlim(0, 1.03 * last)
     by_epoch.axis.set_xlabel("epoch")
     whole_ticks(by_epoch.axis)
@@ -192,11 +177,6 @@ def _scale_times(lowest: list[Panel], curves: pd.DataFrame, unit: str) -> None:
             width = panel.axis.figure.get_size_inches()[0] / 2 - 0.5  # type: ignore[union-attr]
             log_axis(panel.axis, "x", times, width)
         panel.axis.set_xlabel(f"training time ({unit})")
-
-
-def _ends(axis: Axes) -> list[float]:
-    """The largest x of each line of an axis."""
-    return [float(np.max(line.get_xdata())) for line in axis.lines if np.size(line.get_xdata())]
 
 
 def _last_values(panel: Panel, curves: pd.DataFrame) -> pd.DataFrame:
@@ -212,8 +192,7 @@ def _draw_crosses(panel: Panel, curves: pd.DataFrame, data: Data) -> None:
         if len(points):  # otherwise the layout would fail
             x = points[panel.x].clip(*panel.axis.get_xlim())
             y = points[panel.y].clip(*panel.axis.get_ylim())
-            with of_trainer(panel.axis, data.trainers.index(trainer)):
-                draw_dots(panel.axis, x, y, clip_on=False, zorder=3, **_cross(look))
+            draw_dots(panel.axis, x, y, clip_on=False, zorder=3, **_cross(look))
 
 
 def _cross(look: Look) -> dict[str, Any]:

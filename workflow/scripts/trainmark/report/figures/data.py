@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -72,16 +71,6 @@ class Data:
         columns = ["first", "second", "parity", "reason"]
         return (self.comparisons if self.parity.empty else self.parity)[columns].drop_duplicates()
 
-    @cached_property
-    def sha256(self) -> str:
-        """The SHA-256 of the rows of all tables, the same on every machine."""
-        digest = sha256()
-        for table in (value for value in vars(self).values() if isinstance(value, pd.DataFrame)):
-            # A column is of whole numbers or not depending on what the rows of other groups lack.
-            numbers = dict.fromkeys(table.select_dtypes("number"), "float64")
-            digest.update(table.astype(numbers).to_csv(index=False).encode())
-        return digest.hexdigest()
-
 
 def read_data(group: tuple[str, str, str], folder: Path, options: FigureOptions = DEFAULT_OPTIONS) -> Data:
     """Read the tables of a group from a results folder. group: experiment, recipe and dataset.
@@ -133,16 +122,7 @@ def of_trainers(data: Data, chosen: Sequence[str]) -> Data:
     if certificate is not None:
         of_pairs = [one for one in certificate["pairs"] if not {one["first"], one["second"]} & names]
         certificate = {**certificate, "pairs": of_pairs}
-    return replace(
-        data,
-        runs=runs,
-        curves=data.curves[data.curves["id"].isin(runs["id"])],
-        comparisons=pairs(data.comparisons),
-        parity=pairs(data.parity),
-        break_even=pairs(data.break_even),
-        targets=rows(data.targets),
-        speed_ups=rows(data.speed_ups),
-        tuning=rows(data.tuning),
-        published=rows(data.published),
-        certificate=certificate,
-    )
+    tables: dict[str, Any] = {name: pairs(getattr(data, name)) for name in ("comparisons", "parity", "break_even")}
+    tables |= {name: rows(getattr(data, name)) for name in ("targets", "speed_ups", "tuning", "published")}
+    tables["curves"] = data.curves[data.curves["id"].isin(runs["id"])]
+    return replace(data, runs=runs, certificate=certificate, **tables)

@@ -24,7 +24,6 @@ from trainmark.report.figures.style import (
     add_note,
     hollow_entry,
     looks,
-    new_figure,
     width_of,
 )
 from trainmark.report.figures.text import short_name, wrapped
@@ -57,7 +56,7 @@ def draw_break_even(data: Data) -> Figure | None:
     measured = (float(data.runs["epochs"].min()), float(data.runs["epochs"].max()))
     rows = _ordered(rows_of(table), measured)
     width = width_of(data.options, ONE_COLUMN)
-    figure = new_figure(width, 1)
+    figure = Figure(figsize=(width, 1))
     axis = figure.subplots()
     height_of_all = name_rows(axis, list(rows), 0.42 * width, least=0.24)
     most = int((MOST_HEIGHT - NOT_ROWS) / (height_of_all / len(rows)))
@@ -84,7 +83,7 @@ def draw_time_to_accuracy(data: Data) -> Figure | None:
         return None
     table = table.assign(never=table["reached"] == 0).sort_values(["never", "seconds"], kind="stable")
     width = width_of(data.options, ONE_COLUMN)
-    figure = new_figure(width, 1)
+    figure = Figure(figsize=(width, 1))
     axis = figure.subplots()
     rows = rows_of(table)
     names = [f"{short_name(Trainer.of(row))} ({row['reached']}/{row['runs']})" for row in rows]
@@ -133,7 +132,8 @@ def _draw_break_evens(axis: Axes, pairs: list[list[dict]], measured: tuple[float
     numbers = pd.DataFrame([row for of_pair in pairs for row in of_pair])[["epochs", "low", "high"]].astype(float)
     finite = [value for value in numbers.to_numpy().ravel() if not np.isnan(value) and not isinf(value)]
     end = 1.5 * max(*finite, *measured)
-    axis.axvspan(*_span(measured), **_shade())
+    low, high = measured  # a single number of epochs has some width
+    axis.axvspan(*(measured if low < high else (low / 1.05, high * 1.05)), **_shade())
     for place, of_pair in enumerate(pairs):
         for row in of_pair:
             look, shift = TIMES[row["metric"]]
@@ -141,12 +141,6 @@ def _draw_break_evens(axis: Axes, pairs: list[list[dict]], measured: tuple[float
             values = np.array([row["epochs"], row["low"], row["high"]], float)
             draw_interval(axis, place + shift, values, look, end)
     log_axis(axis, "x", [*finite, end, *measured], width)
-
-
-def _span(measured: tuple[float, float]) -> tuple[float, float]:
-    """The ends of the shade. A single number of epochs has some width."""
-    low, high = measured
-    return (low, high) if low < high else (low / 1.05, high * 1.05)
 
 
 def _shade() -> dict:

@@ -1,4 +1,4 @@
-"""What a user may choose of all figures: width, style, font, notes, resolution, trainers and top-5 accuracy."""
+"""What a user may choose of all figures: width, style, font, resolution and trainers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,9 +7,6 @@ from typing import Any, Self
 STYLES = ("report", "plain")
 """report: for the screen, in matplotlib's own font. plain: for a paper, without a grid, in a sans serif as journals ask
 for."""
-
-NOTES = ("none", "below")
-"""Which notes of its caption also stand below a figure: none, or all."""
 
 WIDTHS_MM = (60, 400)
 
@@ -26,22 +23,16 @@ class FigureOptions:
     width_mm: width in mm; None: of each figure its own, that of one or of two columns.
     style: one of STYLES.
     font, size: family of the type, and its size in points; None: that of the style.
-    grey: whether colours are drawn as greys.
-    notes: one of NOTES.
     dpi: dots per inch of the PNG, and of pictures in the PDF and the SVG.
     trainers: the trainers that are drawn, such as "chainer-cpu"; None: all.
-    top5: whether the top-5 accuracy is drawn although there are fewer than 100 classes.
     """
 
     width_mm: float | None = None
     style: str = STYLES[0]
     font: str | None = None
     size: float | None = None
-    grey: bool = False
-    notes: str = NOTES[0]
     dpi: float = 300
     trainers: tuple[str, ...] | None = None
-    top5: bool = False
 
     @classmethod
     def of(cls, chosen: Mapping[str, Any]) -> Self:

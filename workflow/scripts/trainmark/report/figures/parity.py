@@ -24,8 +24,6 @@ from trainmark.report.figures.style import (
     TWO_COLUMNS,
     Entry,
     add_legend,
-    new_figure,
-    text_entry,
     width_of,
 )
 from trainmark.report.figures.text import lettered, text_width
@@ -75,7 +73,7 @@ def _draw_differences(data: Data) -> Figure:
     pairs = (data.certificate or {})["pairs"]
     letters = lettered(chain.from_iterable((pair["first"], pair["second"]) for pair in pairs))
     width, classes = width_of(data.options, TWO_COLUMNS), _classes(data.parity)
-    figure = new_figure(width, 1)
+    figure = Figure(figsize=(width, 1))
     axis = figure.subplots()
     names = [
         f"{letters[pair['first']]}, {letters[pair['second']]}: "
@@ -96,7 +94,9 @@ def _draw_differences(data: Data) -> Figure:
     axis.set_xticks(list(ticks), list(ticks.values()), minor=False)
     axis.minorticks_off()
     _name_limits(axis)
-    add_legend(figure, entries + [text_entry(f"{letter}: {name}") for name, letter in letters.items()])
+    for name, letter in letters.items():
+        entries.append(Line2D([], [], linestyle="none", label=f"{letter}: {name}"))
+    add_legend(figure, entries)
     return figure
 
 
@@ -135,7 +135,7 @@ def _draw_classes(data: Data) -> Figure:
     labels = [f"{letter}  {name}" for name, letter in letters.items()]
     label_width = min(0.6 * width, max(map(text_width, labels)) + 0.02)
     cell = min(0.2, (width - label_width - 0.2) / count)
-    figure = new_figure(width, 1)
+    figure = Figure(figsize=(width, 1))
     axis = figure.subplots()
     figure.set_size_inches(width, name_rows(axis, labels, label_width, least=cell) + 0.35)
     right = (width - label_width - 0.2) / cell  # cells are about square, with nothing to the right of them
@@ -145,7 +145,7 @@ def _draw_classes(data: Data) -> Figure:
     drawn = {name: _cells_of(name, classes, names) for name in SYMBOLS}
     for name, cells in drawn.items():
         draw_dots(axis, [column for column, _ in cells], [row for _, row in cells], **SYMBOLS[name])
-    add_legend(figure, [Line2D([], [], linestyle="none", label=_meaning(name), **SYMBOLS[name])
+    add_legend(figure, [Line2D([], [], linestyle="none", label=EQUAL.get(name, f"{name}: not ranked"), **SYMBOLS[name])
                         for name, cells in drawn.items() if cells])  # fmt: skip
     return figure
 
@@ -158,11 +158,6 @@ def _cells_of(parity: str, classes: Mapping[frozenset[str], str], names: list[st
         for column, first in enumerate(names[:row])
         if classes.get(frozenset((first, second))) == parity
     ]
-
-
-def _meaning(parity: str) -> str:
-    """The legend's text of a class."""
-    return EQUAL.get(parity, f"{parity}: not ranked")
 
 
 def _draw_cells(axis: Axes, count: int) -> None:

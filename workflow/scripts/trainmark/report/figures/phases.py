@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from trainmark.report.figures.axes import name_rows, time_unit
 from trainmark.report.figures.data import Data
-from trainmark.report.figures.style import TWO_COLUMNS, add_legend, looks_of, new_figure, width_of
+from trainmark.report.figures.style import TWO_COLUMNS, add_legend, looks_of, width_of
 from trainmark.report.figures.text import short_name, wrapped
 from trainmark.tables.tables import select_trainer, timed_runs
 from trainmark.trainer import Trainer
@@ -44,7 +44,7 @@ def draw_phases(data: Data) -> Figure | None:
     panels = 4 if width > NARROW else 2
     settings = [settings[i] for i in sorted(set(np.linspace(0, len(settings) - 1, panels).round().astype(int)))]
     trainers = list(looks_of(runs))
-    figure = new_figure(width, 1)
+    figure = Figure(figsize=(width, 1))
     axes = figure.subplots(1, len(settings), sharey=True, squeeze=False)[0]
     height = name_rows(axes[0], [short_name(trainer) for trainer in trainers], 0.3 * width)
     figure.set_size_inches(width, height + 0.8)

@@ -10,8 +10,7 @@ from trainmark.report.figures.axes import epoch_axis, log_axis, shifts_of, whole
 from trainmark.report.figures.curves import ACCURACIES, LOSSES
 from trainmark.report.figures.data import Data
 from trainmark.report.figures.references import draw_references, reference_epochs
-from trainmark.report.figures.style import TWO_COLUMNS, add_legend, looks, new_figure, trainer_entries, width_of
-from trainmark.report.figures.svg import of_trainer
+from trainmark.report.figures.style import TWO_COLUMNS, add_legend, looks, trainer_entries, width_of
 from trainmark.report.figures.text import wrapped
 from trainmark.tables.published import REACHED
 from trainmark.tables.tables import select_trainer
@@ -32,7 +31,7 @@ def draw_published(data: Data) -> Figure | None:
         return None
     width, columns = width_of(data.options, TWO_COLUMNS), min(2, len(metrics))
     rows = -(-len(metrics) // columns)
-    figure = new_figure(width, PANEL_HEIGHT * rows + 0.3)
+    figure = Figure(figsize=(width, PANEL_HEIGHT * rows + 0.3))
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     entries: dict[str, Line2D] = {}
     for axis, metric in zip(axes, metrics, strict=False):
@@ -65,6 +64,5 @@ def _draw_ours(axis: Axes, of_metric: pd.DataFrame, factor: float, data: Data, *
             continue
         low, middle, high = (factor * own[name].to_numpy(float) for name in ("smallest", "median", "largest"))
         x, style = shift * own["epochs"].to_numpy(float), look.line(thin=True) | look.dots(size=4)
-        with of_trainer(axis, data.trainers.index(trainer)):
-            axis.errorbar(x, middle, [middle - low, high - middle] if has_bars else None, **style)
-            axis.fill_between(x, low, high, color=look.colour, alpha=0.15, lw=0)
+        axis.errorbar(x, middle, [middle - low, high - middle] if has_bars else None, **style)
+        axis.fill_between(x, low, high, color=look.colour, alpha=0.15, lw=0)

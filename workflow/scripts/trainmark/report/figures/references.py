@@ -48,12 +48,9 @@ def reference_epochs(references: Iterable[Mapping], column: str) -> set[int]:
 def reference_note(figure: Figure, references: Iterable[Mapping]) -> list[str]:
     """A sentence on the published results that a figure's legend names; empty if it names none."""
     texts = [text.get_text().replace("\n", " ") for legend in figure.legends for text in legend.get_texts()]
-    drawn = [one for one in references if any(text.startswith(label_of(one)) for text in texts)]
-    described = [f"{one['name']}: {_description(one)}" for one in drawn]
+    described = []
+    for one in references:
+        if any(text.startswith(label_of(one)) for text in texts):
+            parts = (f"{one['hardware']}, {one['year'] or 'year not stated'}", one["source"], one.get("note"))
+            described.append(f"{one['name']}: {'; '.join(filter(None, parts))}")
     return [f"Published results, on other hardware: {'. '.join(described)}."] if described else []
-
-
-def _description(reference: Mapping) -> str:
-    year = reference["year"] or "year not stated"
-    parts = (f"{reference['hardware']}, {year}", reference["source"], reference.get("note"))
-    return "; ".join(filter(None, parts))

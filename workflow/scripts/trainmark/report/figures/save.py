@@ -12,12 +12,10 @@ from matplotlib.figure import Figure
 from trainmark.files.whole import written_whole
 from trainmark.plan.figures import FIGURE_FORMATS, NOTHING_TO_SHOW, PREFIX
 from trainmark.report.figures import by_epochs, curves, intervals, parity, phases, published, scaling, tuning
-from trainmark.report.figures.caption import caption_of, for_latex, notes
+from trainmark.report.figures.caption import caption_of, for_latex
 from trainmark.report.figures.data import Data
-from trainmark.report.figures.options import NOTES, FigureOptions
-from trainmark.report.figures.style import ONE_COLUMN, add_note, make_grey, new_figure, settings, width_of
-from trainmark.report.figures.svg import finished, name_entries
-from trainmark.report.figures.text import place_of
+from trainmark.report.figures.options import FigureOptions
+from trainmark.report.figures.style import ONE_COLUMN, add_note, settings, width_of
 from trainmark.tables.verdicts import short_refusals
 
 MODULES = (curves, by_epochs, phases, intervals, tuning, parity, published, scaling)
@@ -50,9 +48,7 @@ class Drawn:
     def metadata(self, kind: str) -> dict[str, str | None]:
         """What a file says of itself. No date, so that drawing it again gives the same file."""
         if kind == "pdf":
-            keywords = f"SHA-256 of its tables: {self.data.sha256}"
-            about = {"Title": self.title, "Creator": self.by, "Subject": self.caption, "Keywords": keywords}
-            return about | {"CreationDate": None}
+            return {"Title": self.title, "Creator": self.by, "Subject": self.caption, "CreationDate": None}
         if kind == "svg":
             description = None if self.shows else NOTHING_TO_SHOW
             return {"Title": self.title, "Creator": self.by, "Date": None, "Description": description}
@@ -75,16 +71,14 @@ def draw_figure(name: str, data: Data) -> tuple[Figure, bool]:
     """(a figure, whether it shows anything). A figure that shows nothing has a sentence that says so.
 
     A line below the artwork names the pairs that must not be ranked, because the artwork may be used without its
-    caption. With the option `notes: below`, all notes stand there.
+    caption.
     """
     figure = drawing(name)(data)
     if figure is None:
-        figure = new_figure(width_of(data.options, ONE_COLUMN), 0.1)
+        figure = Figure(figsize=(width_of(data.options, ONE_COLUMN), 0.1))
         add_note(figure, [nothing_to_show(data)])
         return figure, False
-    name_entries(figure, [(one.name, one.framework, place_of(one)) for one in data.trainers])
-    below = notes(figure, data) if data.options.notes == NOTES[1] else [short_refusals(data.pairs)]
-    add_note(figure, [line for text in below for line in text.splitlines()])
+    add_note(figure, [short_refusals(data.pairs)])
     return figure, True
 
 
@@ -97,8 +91,6 @@ def laid_out(name: str, data: Data) -> Drawn:
     """Draw a figure and lay it out."""
     with _style(data.options):
         figure, shows = draw_figure(name, data)
-        if data.options.grey:
-            make_grey(figure)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # otherwise each writing would change the layout slightly
         caption = caption_of(name, "" if shows else nothing_to_show(data), figure, data)
@@ -113,18 +105,11 @@ def write_figure(drawn: Drawn, file: Path) -> None:
             part.write_text(CAPTIONS[kind](drawn.caption) + "\n", encoding="utf-8")
             return
         drawn.figure.savefig(part, format=kind, metadata=drawn.metadata(kind))
-        if kind == "svg":
-            part.write_text(finished(part.read_text(encoding="utf-8"), drawn.figure), encoding="utf-8")
-
-
-def save_figure(name: str, data: Data, files: Iterable[Path]) -> None:
-    """Draw a figure into one file per format."""
-    drawn = laid_out(name, data)
-    for file in files:
-        write_figure(drawn, file)
 
 
 def save_figures(data: Data, folder: Path, names: Iterable[str]) -> None:
     """Draw figures of a group into a folder, each in all formats."""
     for name in names:
-        save_figure(name, data, [folder / f"{name}.{kind}" for kind in FIGURE_FORMATS])
+        drawn = laid_out(name, data)
+        for kind in FIGURE_FORMATS:
+            write_figure(drawn, folder / f"{name}.{kind}")

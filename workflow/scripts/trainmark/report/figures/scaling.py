@@ -15,11 +15,9 @@ from trainmark.report.figures.style import (
     add_legend,
     hollow_entry,
     looks,
-    new_figure,
     trainer_entries,
     width_of,
 )
-from trainmark.report.figures.svg import of_trainer
 from trainmark.tables.comparisons import COMPARED
 from trainmark.tables.scaling import COMMUNICATION, EFFICIENCIES, ESTIMATES, scaling_table, without_variant
 from trainmark.tables.tables import groups
@@ -43,19 +41,16 @@ def draw_scaling(data: Data) -> Figure | None:
     scaling = "strong" if "strong" in set(table["scaling"]) else "weak"
     table = table[table["scaling"] == scaling]
     width = width_of(data.options, TWO_COLUMNS)
-    figure = new_figure(width, HEIGHT)
+    figure = Figure(figsize=(width, HEIGHT))
     speed_up, efficiency, share = axes = figure.subplots(1, 3)
     styles, drawn = looks(data), {}
     for (framework, device, loop), rows in groups(table, ["framework", "device", "loop"]):
         named = Trainer(framework, device, loop, int(rows["of_workers"].iloc[0]))
         first = next(trainer for trainer in data.trainers if without_variant(trainer) == named)
         drawn[first] = styles[first]
-        with of_trainer(speed_up, data.trainers.index(first)):
-            _draw(speed_up, rows, ESTIMATES, 1.0, styles[first])
-        with of_trainer(efficiency, data.trainers.index(first)):
-            _draw(efficiency, rows, EFFICIENCIES, 100.0, styles[first])
-        with of_trainer(share, data.trainers.index(first)):
-            _draw_shares(share, rows, styles[first])
+        _draw(speed_up, rows, ESTIMATES, 1.0, styles[first])
+        _draw(efficiency, rows, EFFICIENCIES, 100.0, styles[first])
+        _draw_shares(share, rows, styles[first])
     workers = sorted({*table["workers"], *table["of_workers"]})
     (ideal,) = speed_up.plot(workers, np.divide(workers, workers[0]), ":", color="black", lw=0.8, label="perfect")
     values = [1.0, workers[-1] / workers[0], *table[[*ESTIMATES]].to_numpy(float).ravel()]
@@ -89,9 +84,8 @@ def _draw(axis: Axes, rows: pd.DataFrame, columns: tuple[str, str, str], factor:
 def _draw_shares(axis: Axes, rows: pd.DataFrame, look: Look) -> None:
     rows = rows.sort_values("workers").dropna(subset=[*COMMUNICATION])
     x, *estimates = (rows[name].to_numpy(float) for name in ("workers", *COMMUNICATION))
-    shares = [100 * estimate for estimate in estimates]
-    _draw_line(axis, x, shares, look)
-    draw_dots(axis, x, shares[0], **look.dots())
+    _draw_line(axis, x, [100 * estimate for estimate in estimates], look)
+    draw_dots(axis, x, 100 * estimates[0], **look.dots())
 
 
 def _draw_line(axis: Axes, x: np.ndarray, estimates: Sequence[np.ndarray], look: Look) -> None:

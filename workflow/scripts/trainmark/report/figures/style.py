@@ -4,11 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 from matplotlib.legend_handler import HandlerTuple
@@ -16,7 +14,7 @@ from matplotlib.lines import Line2D
 
 from trainmark.errors import ConfigError
 from trainmark.report.figures.data import Data
-from trainmark.report.figures.options import DEFAULT_OPTIONS, FigureOptions
+from trainmark.report.figures.options import FigureOptions
 from trainmark.report.figures.text import line_height, place_of, wrapped
 from trainmark.trainer import STOCK, TRAINER, Trainer
 
@@ -39,6 +37,7 @@ SIZES = {"report": 7, "plain": 6}
 
 COMMON: dict[str, Any] = {
     "figure.constrained_layout.use": True,
+    "font.sans-serif": [FONT, "Verdana", "Arial"],  # of characters that a font lacks, and where an SVG's is missing
     "text.hinting": "none",  # widths are then the same at any resolution
     "legend.frameon": False,
     "legend.handlelength": 3.2,
@@ -87,27 +86,10 @@ def settings(options: FigureOptions) -> dict[str, Any]:
     sizes = ("font.size", "axes.titlesize", "axes.labelsize", "xtick.labelsize", "ytick.labelsize", "legend.fontsize")
     return COMMON | {
         **dict.fromkeys(sizes, size),
-        "font.family": list(dict.fromkeys((font, FONT))),  # FONT has the characters that another one lacks
+        "font.family": [font, "sans-serif"],
         "axes.grid": options.style == "report",
         "savefig.dpi": options.dpi,
     }
-
-
-COLOURED = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
-
-LUMINANCE = (0.299, 0.587, 0.114)
-"""How much red, green and blue a grey has (ITU-R BT.601), as when a figure is printed without colours."""
-
-
-def make_grey(figure: Figure) -> None:
-    """Draw each colour of a figure as its grey."""
-    for artist in figure.findobj():
-        for name in COLOURED:
-            if hasattr(artist, f"set_{name}") and hasattr(artist, f"get_{name}"):
-                colours = to_rgba_array(getattr(artist, f"get_{name}")())
-                colours[:, :3] = (colours[:, :3] @ LUMINANCE)[:, np.newaxis]
-                if len(colours):  # "none" is no colour
-                    getattr(artist, f"set_{name}")(colours if len(colours) > 1 else tuple(colours[0]))
 
 
 def _font_of(options: FigureOptions) -> str:
@@ -120,10 +102,6 @@ def _font_of(options: FigureOptions) -> str:
     if options.font or options.style != "plain":
         return options.font or FONT
     return next(font for font in PLAIN_FONTS if font in installed)
-
-
-STYLE = settings(DEFAULT_OPTIONS)
-"""Settings of matplotlib if the user chose nothing."""
 
 
 def width_of(options: FigureOptions, own: float) -> float:
@@ -227,16 +205,6 @@ def trainer_entries(styles: Looks, thin: bool = False) -> list[Entry]:
 def hollow_entry(label: str) -> Line2D:
     """The legend's entry that says what hollow marks are."""
     return Line2D([], [], linestyle="none", label=label, **Look(label, "cpu", GREY, "o").dots(hollow=True))
-
-
-def text_entry(label: str) -> Line2D:
-    """A legend's entry without a line."""
-    return Line2D([], [], linestyle="none", label=label)
-
-
-def new_figure(width: float, height: float) -> Figure:
-    """An empty figure. height: that of the axes with their labels; legend and note are added to it."""
-    return Figure(figsize=(width, height))
 
 
 def add_legend(figure: Figure, entries: Sequence[Entry]) -> None:

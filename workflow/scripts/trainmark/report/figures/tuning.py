@@ -16,7 +16,6 @@ from trainmark.report.figures.style import (
     ONE_COLUMN,
     TWO_COLUMNS,
     add_note,
-    new_figure,
     width_of,
 )
 from trainmark.report.figures.text import line_height, short_name, text_width, wrapped
@@ -57,9 +56,9 @@ def _draw_tunings(tunings: Mapping[Trainer, pd.DataFrame], options: FigureOption
     width = width_of(options, ONE_COLUMN if len(places) == 1 else TWO_COLUMNS)
     label_width = min(0.4 * width, max(text_width(text) for texts in steps.values() for text in texts.values()) + 0.02)
     axis_width = (width - label_width - 0.2) / len(places) - 0.1
-    heights = [_height(texts, label_width) for texts in steps.values()]
+    heights = [sum(_row_heights(texts, label_width)) for texts in steps.values()]
     title_lines = max(wrapped(_title(*one), axis_width).count("\n") + 1 for one in tunings.items())
-    figure = new_figure(width, sum(heights) + len(frameworks) * (title_lines * line_height() + 0.12) + 0.45)
+    figure = Figure(figsize=(width, sum(heights) + len(frameworks) * (title_lines * line_height() + 0.12) + 0.45))
     ratios = {"height_ratios": heights}
     axes = figure.subplots(len(frameworks), len(places), sharex=True, sharey="row", squeeze=False, gridspec_kw=ratios)
     drawn = {
@@ -104,11 +103,6 @@ def _farthest(table: pd.DataFrame) -> float:
     stock_seconds, _ = _ends(table)
     ends = (table["high"].astype(float) * table["before_epoch_seconds"]).dropna()
     return float(max(stock_seconds, *table["epoch_seconds"], *ends) / stock_seconds)
-
-
-def _height(texts: Mapping[str, str], width: float) -> float:
-    """Height of a panel whose rows have these texts."""
-    return sum(_row_heights(texts, width))
 
 
 def _row_heights(texts: Mapping[str, str], width: float) -> list[float]:
