@@ -156,6 +156,31 @@ def test_a_command_in_a_container(tmp_path, monkeypatch):
     assert call == f"exec --bind {work} --pwd {work} {image} python program.py"
 
 
+BOARD = {"metrics": {"format": "tensorboard", "file": "board", "columns": {"loss": "train/loss"}}}
+
+
+def test_event_files_are_read_by_a_python_that_can(tmp_path):
+    """The command's own has neither tensorboard nor TensorFlow here, and trainmark's has TensorFlow."""
+    tensorflow = pytest.importorskip("tensorflow")
+    event_pb2 = pytest.importorskip("tensorflow.core.util.event_pb2")
+    (tmp_path / "board" / "train").mkdir(parents=True)
+    with tensorflow.io.TFRecordWriter(str(tmp_path / "board" / "train" / "events.tfevents.1")) as writer:
+        for step, value in ((1, {"simple_value": 0.5}), (2, {"tensor": tensorflow.make_tensor_proto(0.25)})):
+            values = [{"tag": "loss"} | value, {"tag": "text", "tensor": tensorflow.make_tensor_proto("no number")}]
+            event = event_pb2.Event(wall_time=100.0 + 0.05 * step, step=step, summary={"value": values})
+            writer.write(event.SerializeToString())
+    program = f"import shutil\nshutil.copytree({str(tmp_path / 'board')!r}, 'board')\ntime.sleep(0.1)"
+    record = recorded(tmp_path, program, command="/usr/bin/python3 program.py", **BOARD)
+    assert [entry["batch_loss"] for entry in record["curves"]] == [0.5, 0.25]
+
+
+def test_an_event_file_that_is_none_is_one_sentence(tmp_path):
+    program = "os.mkdir('board')\nopen('board/tfevents', 'w').write('no event' * 9)"
+    process = run_script(tmp_path, program, **BOARD)
+    assert "TensorBoard's event files in board can't be read (" in process.communicate(timeout=120)[0]
+    assert process.returncode == 1
+
+
 def test_a_loss_that_becomes_nan_is_a_result(tmp_path):
     record = recorded(tmp_path, "report(1, 2.5); report(2, 'nan'); report(3, 'nan')", epochs=3)
     assert (record["status"], len(record["curves"])) == ("diverged", 2)

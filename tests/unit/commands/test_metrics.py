@@ -1,7 +1,6 @@
 """Reading what a command reports: each format, the times of the epochs, and one sentence for what can't be read."""
 
 import json
-import struct
 
 import pytest
 from command_runs import PATTERN, command_with_defaults
@@ -146,34 +145,20 @@ def test_log_report_with_an_entry_before_the_training(tmp_path):
     assert seconds_of(metrics, path=file, epochs=3) == [0.5, 2.0, 2.0]
 
 
-def event(wall_time, step, tag, value, as_tensor=False):
-    """One record of an event file, as TensorFlow writes it (tensor) or PyTorch (simple_value)."""
-
-    def field(number, data):
-        return bytes([number << 3 | 2, len(data)]) + data
-
-    scalar = bytes([2 << 3 | 5]) + struct.pack("<f", value)
-    tensor = field(8, bytes([1 << 3, 1]) + field(4, struct.pack("<f", value)))
-    summary = field(5, field(1, field(1, tag.encode()) + (tensor if as_tensor else scalar)))
-    message = b"\x09" + struct.pack("<d", wall_time) + bytes([2 << 3, step]) + summary
-    return struct.pack("<Q", len(message)) + b"crc " + message + b"crc "
-
-
-@pytest.mark.parametrize("as_tensor", [False, True])
-def test_tensorboard(as_tensor, tmp_path):
-    records = [
-        event(100.0 + 2 * step, step, tag, value, as_tensor)
-        for step in (1, 2, 3)
-        for tag, value in (("loss", 1 / step), ("accuracy", 0.5), ("other", 9.0))
-    ]
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "events.out.tfevents.1").write_bytes(b"".join(records) + b"cut off")
+def test_tensorboard_has_folders_in_its_tags_and_one_value_for_each_step():
     metrics = metrics_with_defaults(
-        format="tensorboard", file="run", columns={"loss": "loss", "test_accuracy": "accuracy"}
+        format="tensorboard", file="run", columns={"loss": "train/loss", "test_accuracy": "accuracy"}
     )
-    entries, _ = curves(metrics, path=tmp_path / "run", epochs=3)
+    scalars = [
+        [100.0 + 2 * step, step, tag, value]
+        for step in (1, 2, 3)
+        for tag, value in (("train/loss", 1 / step), ("validation/loss", 7.0), ("accuracy", 0.5), ("accuracy", 0.5))
+    ]
+    entries, _ = curves(metrics, chunks_of(*map(json.dumps, scalars)), epochs=3)
     assert [entry["seconds"] for entry in entries] == [6.0, 2.0, 2.0]  # the first one has what is left of 10 s
     assert [entry["batch_loss"] for entry in entries] == pytest.approx([1.0, 0.5, 1 / 3])
+    with pytest.raises(CommandError, match=r"file run has 0\.5 and 0\.25 as the tag accuracy at step 3"):
+        curves(metrics, chunks_of(*map(json.dumps, [*scalars, [107.0, 3, "accuracy", 0.25]])), epochs=3)
 
 
 TIMED = metrics_with_defaults(format="regex", pattern=r"took (?P<seconds>\S+)")
@@ -228,12 +213,3 @@ def test_a_log_report_that_is_none(text, tmp_path):
     file.write_bytes(text.encode("latin-1"))
     with pytest.raises(CommandError, match="the file result/log is no"):
         curves(metrics_with_defaults(format="chainer-log-report"), path=file)
-
-
-def test_no_event_file_and_a_damaged_one(tmp_path):
-    metrics = metrics_with_defaults(format="tensorboard", file="run", columns={"loss": "loss"})
-    with pytest.raises(CommandError, match="there is no event file"):
-        curves(metrics, path=tmp_path)
-    (tmp_path / "a.tfevents").write_bytes(struct.pack("<Q", 3) + b"crc " + b"\x2a\xff\xff" + b"crc ")
-    with pytest.raises(CommandError, match="is no event file of TensorBoard, or is damaged"):
-        curves(metrics, path=tmp_path)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainmark.commands.tensorboard import read_scalars
 from trainmark.errors import CommandError
 from trainmark.recipes.command import columns_of, metrics_file, patterns_of
 
@@ -57,8 +56,8 @@ def read_entries(metrics: Mapping, text: Chunks, path: Path | None) -> list[Entr
     """Return what the command reported of each epoch, in order, with the reports of one epoch merged.
 
     metrics: the key `metrics` of the command, with defaults.
-    text: the command's output or, for a format of lines, the pieces of its file.
-    path: the file or folder of the other formats.
+    text: the command's output; for a format of lines, the pieces of its file; for tensorboard, what events.py prints.
+    path: the file of the other formats.
 
     Raises CommandError if it can't be read.
     """
@@ -172,16 +171,20 @@ def _log_report(metrics: Mapping, _: Chunks, path: Path | None) -> Iterator[Entr
         yield from _row(metrics, row, f"the entry {_shown(json.dumps(row))}", None)
 
 
-def _tensorboard(metrics: Mapping, _: Chunks, path: Path | None) -> Iterator[Entry]:
+def _tensorboard(metrics: Mapping, text: Chunks, _: Path | None) -> Iterator[Entry]:
     """One entry per step. Its time is the largest wall time of its scalars."""
-    assert path is not None, "the config names a file"
     names = {tag: name for name, tag in columns_of(metrics).items()}
     steps: dict[int, dict[str, float]] = {}
-    for wall_time, step, tag, value in read_scalars(path):
-        if tag in names:
-            found = steps.setdefault(step, {"elapsed_seconds": wall_time})
-            found |= _numbers(metrics, {names[tag]: value}, f"step {step} of the tag {tag}")
-            found["elapsed_seconds"] = max(found["elapsed_seconds"], wall_time)
+    for _seen, line in lines_of(text):
+        wall_time, step, tag, value = json.loads(line)
+        if tag not in names:
+            continue
+        values = steps.setdefault(step, {"elapsed_seconds": wall_time})
+        number = _numbers(metrics, {names[tag]: value}, f"step {step} of the tag {tag}")[names[tag]]
+        earlier = values.get(names[tag], number)
+        if str(earlier) != str(number):  # as text, NaN equals NaN
+            raise CommandError(f"{source_of(metrics)} has {earlier:g} and {number:g} as the tag {tag} at step {step}")
+        values |= {names[tag]: number, "elapsed_seconds": max(values["elapsed_seconds"], wall_time)}
     for _step, values in sorted(steps.items()):
         yield Entry(values, None)
 
