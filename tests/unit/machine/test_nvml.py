@@ -122,21 +122,6 @@ def test_the_reasons_of_a_slowdown_are_named(nvml, bits, names):
     assert nvml_module.state(GPU)["throttle_reasons"] == names
 
 
-def test_an_old_driver_is_asked_by_older_names(nvml):
-    nvml.without("nvmlDeviceGetCurrentClocksEventReasons", "nvmlSystemGetCudaDriverVersion_v2")
-    nvml.answers["nvmlSystemGetCudaDriverVersion",] = 11040
-    nvml.answers["nvmlDeviceGetCurrentClocksThrottleReasons", GPU] = 0x24
-    assert nvml_module.describe(GPU) == DESCRIBED | {"cuda_version": "11.4"}
-    assert nvml_module.state(GPU) == STATE | {"throttle_reasons": ["sw_power_cap", "sw_thermal_slowdown"]}
-
-
-def test_a_package_without_the_older_temperature_is_asked_by_the_newer_name(nvml):
-    nvml.without("nvmlDeviceGetTemperature")
-    assert nvml_module.state(GPU)["temperature_celsius"] is None
-    nvml.answers["nvmlDeviceGetTemperatureV", GPU, 0] = 40
-    assert nvml_module.state(GPU)["temperature_celsius"] == 40
-
-
 @pytest.mark.parametrize("has_functions", [True, False])
 def test_values_that_a_gpu_does_not_report_are_none(nvml, has_functions):
     nvml.answers = {(function, "of another"): 1 for function, *_ in nvml.answers if has_functions}
@@ -171,13 +156,6 @@ def test_power_and_energy_of_a_divided_gpu_are_none(nvml, mode, power, energy):
     assert nvml_module.energy_joules(GPU) == energy
 
 
-def test_an_instance_whose_gpu_can_not_be_found_is_queried_itself(nvml):
-    nvml.without("nvmlDeviceGetDeviceHandleFromMigDeviceHandle")
-    nvml.answers["nvmlDeviceGetCudaComputeCapability", INSTANCE] = [9, 0]
-    described = nvml_module.describe(INSTANCE)
-    assert (described["compute_capability"], described["pci_bus_id"]) == ("9.0", None)
-
-
 @pytest.mark.parametrize(
     ("uuid", "installed", "starts", "reason"),
     [
@@ -201,9 +179,6 @@ def test_the_package_has_the_functions_and_constants_in_use():
     pynvml = pytest.importorskip("pynvml")
     functions = {"nvmlDeviceGetHandleByUUID", "nvmlDeviceGetComputeRunningProcesses"}
     functions |= {function for function, *_ in FakeNvml().answers}
-    for names in (nvml_module.REASON_FUNCTIONS, nvml_module.CUDA_VERSION_FUNCTIONS, nvml_module.TEMPERATURE_FUNCTIONS):
-        assert any(callable(getattr(pynvml, name, None)) for name in names)
-        functions -= {*names}
     assert {name for name in functions if not callable(getattr(pynvml, name, None))} == set()
     clocks = (pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM)
     assert clocks == (nvml_module.CLOCK_SM, nvml_module.CLOCK_MEMORY)

@@ -24,14 +24,6 @@ SLOWDOWN_REASONS = {
 }
 """Why a GPU's clocks are below their maximum: nvmlClocksEventReason* and nvmlClocksThrottleReason* of nvml.h."""
 
-REASON_FUNCTIONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
-"""Two names of one function; older drivers have the second."""
-
-CUDA_VERSION_FUNCTIONS = ("nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion")
-
-TEMPERATURE_FUNCTIONS = ("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV")
-"""CUDA 14 removes the first."""
-
 CLOCK_SM, CLOCK_MEMORY = 1, 2  # NVML_CLOCK_SM, NVML_CLOCK_MEM
 TEMPERATURE_GPU = 0  # NVML_TEMPERATURE_GPU
 MIG_ENABLED = 1  # NVML_DEVICE_MIG_ENABLE
@@ -52,7 +44,7 @@ def describe(uuid: str) -> dict:
     gpu = _find(uuid)
     if isinstance(gpu, str):
         return {"uuid": uuid, "reason": gpu}
-    cuda = gpu.query(CUDA_VERSION_FUNCTIONS)
+    cuda = gpu.query("nvmlSystemGetCudaDriverVersion_v2")
     capability = gpu.query("nvmlDeviceGetCudaComputeCapability", gpu.board)
     memory = gpu.query("nvmlDeviceGetMemoryInfo", gpu.handle)
     pci = gpu.query("nvmlDeviceGetPciInfo", gpu.board)
@@ -89,8 +81,8 @@ def state(uuid: str) -> dict:
     return {
         "clocks_mhz": _clocks(gpu, "nvmlDeviceGetClockInfo"),
         "max_clocks_mhz": _clocks(gpu, "nvmlDeviceGetMaxClockInfo"),
-        "throttle_reasons": _reasons(gpu.query(REASON_FUNCTIONS, gpu.board)),
-        "temperature_celsius": gpu.query(TEMPERATURE_FUNCTIONS, gpu.board, TEMPERATURE_GPU),
+        "throttle_reasons": _reasons(gpu.query("nvmlDeviceGetCurrentClocksEventReasons", gpu.board)),
+        "temperature_celsius": gpu.query("nvmlDeviceGetTemperature", gpu.board, TEMPERATURE_GPU),
         "power_watts": None if milliwatts is None else milliwatts / 1000,
     }
 
@@ -127,14 +119,12 @@ class _Gpu:
     handle: Any
     board: Any
 
-    def query(self, functions: str | tuple[str, ...], *arguments: Any) -> Any:
-        """Return the result of the first of these NVML functions that works; None if none does."""
-        for function in (functions,) if isinstance(functions, str) else functions:
-            try:
-                return getattr(self.nvml, function)(*arguments)
-            except (AttributeError, self.nvml.NVMLError):  # missing in the package or the driver, or not for this GPU
-                continue
-        return None
+    def query(self, function: str, *arguments: Any) -> Any:
+        """Return the result of an NVML function; None if it is missing in the driver, or not for this GPU."""
+        try:
+            return getattr(self.nvml, function)(*arguments)
+        except (AttributeError, self.nvml.NVMLError):
+            return None
 
     def is_divided(self) -> bool:
         """Whether it is divided into MIG instances, or is one. A GPU without MIG support reports no mode."""
