@@ -20,9 +20,9 @@ def site(tmp_path, monkeypatch):
 
 def test_a_whole_file_or_none(site):
     assert read_site(SLURM) == read_site(GRID_ENGINE) == Site()
-    site("options: {all: {slurm_account: me}, train: {runtime: 5}}\nruns_per_job: 7\nkeep_code: true\n")
+    site("options: {all: {slurm_account: me}, train: {runtime: 5}}\nruns_per_job: 7\n")
     options = {"all": {"slurm_account": "me"}, "train": {"runtime": 5}}
-    assert read_site(SLURM) == Site(options=options, runs_per_job=7, keep_code=True)
+    assert read_site(SLURM) == Site(options=options, runs_per_job=7)
 
 
 @pytest.mark.parametrize(("title", "scheduler"), [("Slurm", SLURM), ("Grid Engine", GRID_ENGINE), ("TSUBAME", TSUBAME)])
@@ -52,7 +52,6 @@ def test_paths_may_be_in_the_home_folder(site, tmp_path, monkeypatch):
         ("runs_per_job: true", "runs_per_job: found True; allowed: a whole number"),
         ("runs_per_job: 51", "runs_per_job: found 51; allowed: 1 to 50"),
         ("modules: nowhere.sh", "modules: there is no file nowhere.sh"),
-        ("keep_code: 1", "keep_code: found 1; allowed: true or false"),
     ],
 )
 def test_mistakes(site, text, message):
