@@ -95,8 +95,7 @@ def describe(uuid: str) -> str:
         return f"{uuid}: {gpu['reason']}"
     return (
         f"{gpu['name']} ({uuid}): compute capability {gpu['compute_capability']}, {gpu['memory_mib']} MiB, "
-        f"{nvml.free_memory_mib(uuid)} free, PCI {gpu['pci_bus_id']}, driver {gpu['driver_version']}, "
-        f"CUDA {gpu['cuda_version']}"
+        f"PCI {gpu['pci_bus_id']}, driver {gpu['driver_version']}, CUDA {gpu['cuda_version']}"
     )
 
 

@@ -51,12 +51,10 @@ def test_a_cpu_job(profile):
         ("slurm", {}, {"gpu": 1}, ["--gpus=1"]),
         ("slurm", {"gpu": {"gpu_model": "h100", "slurm_partition": "fast"}}, {"gpu": 2}, ["--gpus=h100:2"]),
         ("slurm", {"all": {"slurm_account": "a b", "qos": "q"}}, {}, ["--account=a b", "--qos=q"]),
-        ("slurm", {"all": {"constraint": "c", "reservation": "r"}}, {}, ["--constraint=c", "--reservation=r"]),
         ("slurm", {"all": {"slurm_extra": "--nice=3 --comment='a b'"}}, {}, ["--nice=3", "--comment=a b"]),
         ("slurm", {"train": {"runtime": 7}}, {}, ["--time=7"]),
         ("slurm", {"train": {"stdout": "a/{name}.o", "stderr": "a/{name}.e"}}, {}, ["--error=a/"]),
         ("gridengine", {"all": {"gpu_resource": "cuda", "memory_resource": "m"}}, {"gpu": 1}, ["cuda=1", "m=4000M"]),
-        ("gridengine", {"all": {"parallel_environment": "t"}}, {}, ["-pe", "t", "2"]),
         ("gridengine", {"all": {"queue": "q", "project": "p"}}, {"gpu": 1}, ["-q", "-P", "gpu=1"]),
         ("tsubame", {"all": QUARTER, "gpu": {"node_type": "f_node", "nodes": 2}}, {"gpu": 4}, ["f_node=2"]),
     ],
@@ -78,9 +76,7 @@ def test_options_of_gpu_jobs_do_not_reach_cpu_jobs_and_one_thread_needs_no_paral
     ("profile", "asked", "options", "message"),
     [
         ("slurm", {"gpus": 1}, {}, "train: Slurm has no value gpus; allowed: .*runtime.* sbatch goes into slurm_extra"),
-        ("gridengine", {"gpus": 1}, {}, "has no value gpus; allowed: .*runtime.* goes into others"),
         ("tsubame", {"gpu": 2}, QUARTER, "train: it asks for gpu=2, and the node type q_node has 1; choose another"),
-        ("tsubame", {"threads": 8}, QUARTER, "threads=8, and the node type q_node has 7"),
         ("slurm", {}, {"stdout": "out.txt"}, "stdout: found out.txt, one file for all jobs; put {name}"),
     ],
 )

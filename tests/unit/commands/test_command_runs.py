@@ -3,14 +3,11 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
-from command_runs import MARK, SETTINGS, processes_of, run_script
+from command_runs import SETTINGS, processes_of, run_script
 
-from trainmark.commands.process import GUARD
 from trainmark.commands.run import _check_cpus
 from trainmark.errors import CommandError
 from trainmark.records.record import read_record
@@ -21,9 +18,7 @@ CSV = {"format": "csv", "file": "log.csv", "columns": {"loss": "loss"}}
 
 WRONG = {
     "no such program": ({"command": "no-such-program {epochs}"}, "", "there is no program no-such-program"),
-    "a script that is no program": ({"command": "./program.py"}, "", "there is no program ./program.py"),
     "exit status 1": ({}, "report(1); sys.exit('the GPU burns')", "exit status 1; its last line: the GPU burns"),
-    "nothing printed": ({}, "sys.exit(3)", "exit status 3; it printed nothing"),
     "ended by a signal": ({}, "os.kill(os.getpid(), 11)", "was ended by SIGSEGV"),
     "a file that is not written": ({"metrics": {"format": "chainer-log-report"}}, GOOD, "did not write result/log"),
     "an output without end": ({}, "while True: print('x' * 10**6)", r"printed more than 100 MiB"),
@@ -87,19 +82,6 @@ def test_a_stopped_run_leaves_no_process(number, tmp_path):
         assert process.returncode == 128 + number
     assert processes_of(tmp_path) == []
     assert not (tmp_path / "record.json").exists()
-
-
-def test_a_guard_that_is_told_to_stop_many_times_leaves_no_process(tmp_path):
-    """The kernel tells it once for each thread of a killed run."""
-    reading, writing = os.pipe()
-    command = [sys.executable, str(GUARD), str(writing), "sh", "-c", "echo started; sleep 1000"]
-    guard = subprocess.Popen(command, env={MARK: str(tmp_path)}, stdout=subprocess.PIPE, pass_fds=[writing])
-    os.close(writing)
-    assert guard.stdout.readline() == b"started\n"
-    while guard.poll() is None:
-        guard.send_signal(signal.SIGTERM)
-    assert processes_of(tmp_path) == []
-    assert os.read(reading, 99) == b"{}\n"
 
 
 def recorded(folder, program, **options):

@@ -91,9 +91,9 @@ def test_short_epochs_share_a_stretch_to_limit_the_cost(kernel, monkeypatch):
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("nr_periods 3\nthrottled_usec 2500000\n", 2.5), ("nr_throttled 3\nthrottled_time 1500000000\n", 1.5), ("", None)],
+    [("nr_periods 3\nthrottled_usec 2500000\n", 2.5), ("", None)],
 )
-def test_throttling_is_read_from_both_versions_of_control_groups(tmp_path, text, seconds):
+def test_throttling_is_read_from_control_groups(tmp_path, text, seconds):
     (tmp_path / "cpu.stat").write_text(text)
     assert cpus_module.throttled_seconds([tmp_path / "cpu.stat"]) == seconds
 

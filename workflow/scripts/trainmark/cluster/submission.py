@@ -20,6 +20,8 @@ from trainmark.cluster.site import Site
 from trainmark.errors import ClusterError, SilentError
 from trainmark.files.whole import write_text
 
+CANCEL = Path(__file__).parents[2] / "cancel_jobs.py"
+
 NO_ANSWER_SECONDS = 600
 """After this time without an answer of the scheduler a submission fails."""
 

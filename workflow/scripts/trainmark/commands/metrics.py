@@ -105,7 +105,7 @@ def _csv(metrics: Mapping, text: Chunks, _: Path | None) -> Iterator[Entry]:
         if not line.strip():
             continue
         if not header:
-            delimiter = max(",;\t", key=lambda mark: (_known(metrics, _cells(line, mark)), line.count(mark)))
+            delimiter = next((mark for mark in ";\t" if mark in line), ",")
             header = _cells(line, delimiter)
             _check_header(metrics, header)
             continue
@@ -123,19 +123,14 @@ def _cells(line: str, delimiter: str) -> list[str]:
     return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])]
 
 
-def _known(metrics: Mapping, header: Sequence[str]) -> int:
-    return sum(column in header for name, column in columns_of(metrics).items() if name != "epoch")
-
-
 def _check_header(metrics: Mapping, header: Sequence[str]) -> None:
     """Raise CommandError if a column that the config names is not there, or there twice, or if no column is known."""
-    missing = [
-        column for name, column in columns_of(metrics).items() if name in metrics["columns"] and column not in header
-    ]
-    if missing or not _known(metrics, header):
-        lacking = missing[0] if missing else ", ".join(columns_of(metrics).values())
+    columns = columns_of(metrics)
+    missing = [column for name, column in columns.items() if name in metrics["columns"] and column not in header]
+    if missing or not {columns[name] for name in columns.keys() - {"epoch"}} & {*header}:
+        lacking = missing[0] if missing else ", ".join(columns.values())
         raise CommandError(f"{source_of(metrics)} lacks the column {lacking}; it has {', '.join(header)[:200]}")
-    if twice := [column for column in columns_of(metrics).values() if header.count(column) > 1]:
+    if twice := [column for column in columns.values() if header.count(column) > 1]:
         raise CommandError(f"{source_of(metrics)} has the column {twice[0]} twice: let each column have its own name")
 
 
@@ -211,20 +206,13 @@ def _numbers(metrics: Mapping, found: Mapping[str, Any], where: str) -> dict[str
             raise CommandError(
                 f"{source_of(metrics)} has {_shown(str(value))} as {name}, which is no number, in {where}"
             )
-        if name.endswith("accuracy"):
-            number = _share(metrics, number, name, where)
-        numbers[name] = number
+        if name.endswith("accuracy") and not 0 <= number <= metrics["accuracy_of"]:
+            raise CommandError(
+                f"{source_of(metrics)} has {number:g} as {name}, which is not between 0 and "
+                f"{metrics['accuracy_of']:g}, in {where}; if that is percent, set accuracy_of: 100"
+            )
+        numbers[name] = number / metrics["accuracy_of"] if name.endswith("accuracy") else number
     return numbers
-
-
-def _share(metrics: Mapping, accuracy: float, name: str, where: str) -> float:
-    share: float = accuracy / metrics["accuracy_of"]
-    if not 0 <= share <= 1:
-        raise CommandError(
-            f"{source_of(metrics)} has {accuracy:g} as {name}, which is not between 0 and {metrics['accuracy_of']:g}, "
-            f"in {where}; if that is percent, set accuracy_of: 100"
-        )
-    return share
 
 
 def source_of(metrics: Mapping) -> str:

@@ -152,7 +152,8 @@ class CommandRun:
         if ran.over_mib is None:
             _check_ended(ran)
             curves, diverged, training_seconds = self._curves(ran, text)
-            self._remove_files()
+            for file in self.command["files"]:  # what the command wrote stays
+                (self._folder / file["path"]).unlink(missing_ok=True)
         else:
             exceeded = {
                 "phase": "other",
@@ -166,6 +167,7 @@ class CommandRun:
         self.phase_times.add("warm_up", training_seconds - steady_seconds)
         self.phase_times.add("steady", steady_seconds)
         phases_seconds, wall_seconds = self.phase_times.until_now()
+        session = describe_session(self._provenance, self.job.device_lock)
         return {
             "schema_version": SCHEMA_VERSION,
             "run": self._run,
@@ -188,7 +190,7 @@ class CommandRun:
             "wall_seconds": wall_seconds,
             "compilation_cache": None,
             "resumes": 0,
-            "sessions": [self._session()],
+            "sessions": [session | {"call": self.job.call, "first_epoch": 1, "restart_seconds": 0.0}],
             "machine": machine,
             "disturbed": disturbance(machine, len(cpus)),
             "other_attempts": [],
@@ -198,10 +200,6 @@ class CommandRun:
             "provenance": dict(self._provenance),
         }
 
-    def _session(self) -> dict:
-        held = describe_session(self._provenance, self.job.device_lock)
-        return held | {"call": self.job.call, "first_epoch": 1, "restart_seconds": 0.0}
-
     def _curves(self, ran: Ran, text: Chunks) -> tuple[list[dict], dict | None, float]:
         metrics, path = self.command["metrics"], self._metrics_path()
         if path and not path.exists():
@@ -210,11 +208,6 @@ class CommandRun:
             raise CommandError(too_large(path))
         entries = read_entries(metrics, text, path)
         return curves_of(metrics, entries, self.run.epochs, ran.start, ran.end)
-
-    def _remove_files(self) -> None:
-        """Remove the copies of the fetched files: what the command wrote stays."""
-        for file in self.command["files"]:
-            (self._folder / file["path"]).unlink(missing_ok=True)
 
 
 def _check_ended(ran: Ran) -> None:

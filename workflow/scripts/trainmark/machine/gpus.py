@@ -25,10 +25,9 @@ HIDING = ("", "-1", "NoDevFiles")
 
 
 def find_gpus() -> list[str]:
-    """Return the machine's NVIDIA GPUs as `nvidia-smi -L` lists them; [] if there is none.
+    """Return the machine's NVIDIA GPUs as `nvidia-smi -L` lists them; [] if there is none, or all are hidden.
 
-    All GPUs are hidden, as they are for the frameworks, if CUDA_VISIBLE_DEVICES has one of the values of HIDING. If it
-    selects some GPUs, this list still contains all of them; `visible_gpus` returns the selected ones.
+    If CUDA_VISIBLE_DEVICES selects some, this list still contains all; `visible_gpus` returns the selected ones.
     """
     return [line for line in _listing() if line.startswith("GPU ")]
 
@@ -37,11 +36,8 @@ def _listing() -> list[str]:
     """Return the lines of `nvidia-smi -L`; [] if every GPU is hidden or the command cannot be run."""
     if os.environ.get("CUDA_VISIBLE_DEVICES") in HIDING:
         return []
-    command = shutil.which("nvidia-smi")
-    if command is None:
-        return []
     try:
-        listing = subprocess.run([command, "-L"], capture_output=True, text=True, timeout=60, check=False)
+        listing = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return []
     return [line.rstrip() for line in listing.stdout.splitlines()]
@@ -50,13 +46,11 @@ def _listing() -> list[str]:
 def visible_gpus() -> list[str]:
     """Return the UUIDs of the GPUs that this process may use: those in CUDA_VISIBLE_DEVICES, or all of the machine's.
 
-    A divided GPU is replaced by its instances ("MIG-..."; MIG: Multi-Instance GPU), because CUDA can compute only on
-    these.
-
-    A scheduler assigns GPUs through this variable, as numbers (in nvidia-smi's order), UUIDs or prefixes of UUIDs. As
-    in CUDA, the list ends at the first entry that is not a GPU of this machine, or that repeats an earlier one. An
-    entry that names an instance is not checked. An entry that names a divided GPU means its first instance, because
-    CUDA uses only one instance.
+    A divided GPU is replaced by its instances ("MIG-..."), because CUDA can compute only on these. A scheduler assigns
+    GPUs through this variable, as numbers (in nvidia-smi's order), UUIDs or prefixes of UUIDs. As in CUDA, the list
+    ends at the first entry that is not a GPU of this machine, or that repeats an earlier one. An entry that names an
+    instance is not checked. An entry that names a divided GPU means its first instance, because CUDA uses only one
+    instance.
     """
     gpus = _gpus_and_instances()
     assigned = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -74,8 +68,7 @@ def visible_gpus() -> list[str]:
 def _gpus_and_instances() -> dict[str, list[str]]:
     """Return the UUIDs that CUDA can compute on, by the UUID of each GPU, in nvidia-smi's order.
 
-    These are the instances of a divided GPU, and the GPU itself otherwise. nvidia-smi lists instances in indented lines
-    below their GPU: "  MIG 1g.10gb     Device  0: (UUID: MIG-...)".
+    These are the instances of a divided GPU, which are indented lines below it, and the GPU itself otherwise.
     """
     instances: dict[str, list[str]] = {}
     gpu = None

@@ -24,8 +24,7 @@ SLOWDOWN_REASONS = {
 }
 """Why a GPU's clocks are below their maximum: nvmlClocksEventReason* and nvmlClocksThrottleReason* of nvml.h."""
 
-CLOCK_SM, CLOCK_MEMORY = 1, 2  # NVML_CLOCK_SM, NVML_CLOCK_MEM
-TEMPERATURE_GPU = 0  # NVML_TEMPERATURE_GPU
+CLOCKS = {"sm": 1, "memory": 2}  # NVML_CLOCK_SM, NVML_CLOCK_MEM
 MIG_ENABLED = 1  # NVML_DEVICE_MIG_ENABLE
 
 
@@ -59,30 +58,20 @@ def describe(uuid: str) -> dict:
     }
 
 
-def free_memory_mib(uuid: str) -> int | None:
-    """Return the free memory of the GPU or MIG instance in MiB; None if not reported."""
-    gpu = _find(uuid)
-    memory = None if isinstance(gpu, str) else gpu.query("nvmlDeviceGetMemoryInfo", gpu.handle)
-    return memory and memory.free // 2**20
-
-
 def state(uuid: str) -> dict:
-    """Return the current state of a GPU: clocks_mhz, max_clocks_mhz, throttle_reasons (sorted names),
-    temperature_celsius, power_watts.
+    """Return the current state of a GPU: clocks_mhz, throttle_reasons (sorted names), power_watts.
 
-    Values that the GPU does not report are None. If nothing can be read: {"uuid", "reason"}. Clocks, throttle reasons
-    and temperature of a MIG instance are those of its GPU. power_watts is None for an instance and for a GPU with
-    instances, because it covers the work of all of them.
+    Values that the GPU does not report are None. If nothing can be read: {"uuid", "reason"}. Clocks and throttle
+    reasons of a MIG instance are those of its GPU. power_watts is None for an instance and for a GPU with instances,
+    because it covers the work of all of them.
     """
     gpu = _find(uuid)
     if isinstance(gpu, str):
         return {"uuid": uuid, "reason": gpu}
     milliwatts = None if gpu.is_divided() else gpu.query("nvmlDeviceGetPowerUsage", gpu.board)
     return {
-        "clocks_mhz": _clocks(gpu, "nvmlDeviceGetClockInfo"),
-        "max_clocks_mhz": _clocks(gpu, "nvmlDeviceGetMaxClockInfo"),
+        "clocks_mhz": {name: gpu.query("nvmlDeviceGetClockInfo", gpu.board, kind) for name, kind in CLOCKS.items()},
         "throttle_reasons": _reasons(gpu.query("nvmlDeviceGetCurrentClocksEventReasons", gpu.board)),
-        "temperature_celsius": gpu.query("nvmlDeviceGetTemperature", gpu.board, TEMPERATURE_GPU),
         "power_watts": None if milliwatts is None else milliwatts / 1000,
     }
 
@@ -159,13 +148,6 @@ def _find(uuid: str) -> _Gpu | str:
     gpu = _Gpu(nvml, uuid, handle, handle)
     board = gpu.query("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", handle) if is_instance(uuid) else None
     return gpu if board is None else replace(gpu, board=board)
-
-
-def _clocks(gpu: _Gpu, function: str) -> dict:
-    return {
-        "sm": gpu.query(function, gpu.board, CLOCK_SM),
-        "memory": gpu.query(function, gpu.board, CLOCK_MEMORY),
-    }
 
 
 def _reasons(bits: int | None) -> list[str] | None:

@@ -46,13 +46,6 @@ LOGINS = re.compile(r"\S*@")
 FOLDERS = re.compile(r"(?<![^\s:=,;'\"])/(?:[^/\s:=,;'\"]*/)*")
 """The folders of an absolute path, which are removed from a variable's value. MIG-GPU-.../1/0 does not match."""
 
-SCHEDULERS = (
-    # name, variables that form the job's id, variables of which at least one must be set, too
-    ("slurm", ("SLURM_JOB_ID",), ("SLURM_JOB_ID",)),
-    ("gridengine", ("JOB_ID", "SGE_TASK_ID"), ("SGE_ROOT", "SGE_TASK_ID")),  # other programs set JOB_ID, too
-)
-"""How a job recognises its scheduler. The first variable of the id must be set; the other is optional."""
-
 
 def describe_job(threads: int) -> dict:
     """Return host, processor, memory, system, environment and version of trainmark, as the record holds them.
@@ -188,10 +181,11 @@ def _public(name: str, value: str) -> str:
 
 
 def _scheduler() -> dict | None:
-    """Return the name of the scheduler that runs this job, and the job's id, its parts joined by dots; or None."""
-    for name, id_variables, required in SCHEDULERS:
-        parts = [os.environ.get(variable, "") for variable in id_variables]
-        if parts[0] and any(map(os.environ.get, required)):
-            # Grid Engine's task id is "undefined" outside array jobs.
-            return {"name": name, "job_id": ".".join(part for part in parts if part not in ("", "undefined"))}
+    """Return the name of the scheduler that runs this job, and the job's id; or None."""
+    if job_id := os.environ.get("SLURM_JOB_ID"):
+        return {"name": "slurm", "job_id": job_id}
+    job_id, task_id = os.environ.get("JOB_ID"), os.environ.get("SGE_TASK_ID", "")
+    if job_id and (task_id or os.environ.get("SGE_ROOT")):  # other programs set JOB_ID, too
+        of_array = task_id not in ("", "undefined")
+        return {"name": "gridengine", "job_id": f"{job_id}.{task_id}" if of_array else job_id}
     return None

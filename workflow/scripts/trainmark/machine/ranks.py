@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from textwrap import shorten
 from typing import TextIO, TypeVar
@@ -26,9 +27,6 @@ Value = TypeVar("Value")
 
 LONGEST_POLL_SECONDS = 0.02
 """Longest time between two looks at whether the other ranks have come. MPI's own wait would keep a CPU busy."""
-
-REASON_LENGTH = 200
-"""Length of what a launcher says of its failure in the message, in characters."""
 
 AS_ROOT = "; as root, Open MPI needs OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
 
@@ -201,13 +199,14 @@ def check_launcher(launcher: str, workers: int) -> None:
             "allowed: fewer workers, or a cluster profile (docs/workers.md)"
         )
     python = shutil.which("python") or sys.executable
-    started = _try([*words, "-n", str(workers), python, "-c", "from mpi4py import MPI; print(MPI.COMM_WORLD.size)"])
+    run = partial(subprocess.run, capture_output=True, text=True, check=False)
+    started = run([*words, "-n", str(workers), python, "-c", "from mpi4py import MPI; print(MPI.COMM_WORLD.size)"])
     if started.returncode:
-        loaded = _try([python, "-c", "import mpi4py.MPI"])
+        loaded = run([python, "-c", "import mpi4py.MPI"])
         if loaded.returncode:
             raise DeviceError(_no_mpi(workers, loaded.stderr.strip().rpartition("\n")[2]))
         said = " ".join(word for word in started.stderr.split() if word.strip("-"))
-        reason = shorten(said, REASON_LENGTH, placeholder=" ...")
+        reason = shorten(said, 200, placeholder=" ...")
         raise DeviceError(
             f"the launcher {launcher} can't start {workers} workers ({reason}){AS_ROOT if 'root' in reason else ''}"
         )
@@ -216,10 +215,6 @@ def check_launcher(launcher: str, workers: int) -> None:
             f"the launcher {launcher} starts processes that are not the {workers} workers of one run; allowed: a "
             "launcher of the MPI that mpi4py was installed for (docs/workers.md)"
         )
-
-
-def _try(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def no_launcher(program: str, workers: int) -> str:
