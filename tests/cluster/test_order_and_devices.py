@@ -110,7 +110,7 @@ def test_devices_planned_with_a_gpu_and_run_on_nodes_without(campaign, pretended
     planned.environment["PATH"] = f"{pretended / 'bin'}:{planned.environment['PATH']}"
     printed = planned.run(status=1)
     assert "1 of 2 runs are done" in printed
-    assert "has none that can be used (nvidia-smi -L listed no NVIDIA GPU" in printed
+    assert "has none that can be used (nvidia-smi -L lists no NVIDIA GPU" in printed
     assert "give its GPU jobs options that lead to nodes with a GPU (options.gpu in the site file)" in printed
     assert "Traceback" not in printed
 

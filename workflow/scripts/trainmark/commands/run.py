@@ -94,7 +94,7 @@ class CommandRun:
             self._provenance |= environment_of(interpreter, variables, self._folder, image)
         self._note_device(gpu)
         self._process = CommandProcess(words, self._folder, variables, self._followed(), self._limit_mib)
-        meter, watch = open_meter(self.run.trainer.device, cpus, gpu), Watch(cpus, gpu)
+        meter, watch = open_meter(gpu), Watch(cpus, gpu)
         before_joules = meter.joules()
         watch.begin(1)
         ran = self._process.run()

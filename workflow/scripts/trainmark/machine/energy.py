@@ -1,21 +1,8 @@
-"""The energy of a run: of its GPU, or of the machine's CPU packages if the run holds all CPUs."""
+"""The energy of a run: that of its GPU. The counters of CPUs (RAPL) are root's alone since Linux 5.10."""
 
-import os
-import threading
-import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Callable
 
 from trainmark.machine import nvml
-from trainmark.machine.cpus import read_kernel_file
-
-POWERCAP = Path("/sys/class/powercap")
-"""Folder of the RAPL counters (Running Average Power Limit) of Intel and AMD processors on Linux. Since Linux 5.10 root
-alone may read them, unless the administrator lets others."""
-
-POLL_SECONDS = 20.0
-"""Interval of extra reads of the CPU counters, which wrap: the smallest range (65 kJ) in three minutes at 400 W."""
 
 NVML_STEP_SECONDS = 0.1
 """Time between two steps of NVML's counter. It is updated every 0.02 to 0.1 s (PETSc's manual, PetscLogGpuEnergyMeter).
@@ -26,9 +13,6 @@ MAX_ERROR = 0.05
 """Largest error of an energy by the steps of its counter, as a share of the time measured. It is also the accuracy that
 NVIDIA states for its power readings (NVML's manual, nvmlDeviceGetPowerUsage)."""
 
-MAX_PACKAGE_WATTS = 1000.0
-"""More than any package uses. Gives how long a counter may go unread before it could have wrapped unnoticed."""
-
 
 class _NotMeasured(Exception):
     """The energy is not measured. The message is the reason."""
@@ -37,7 +21,7 @@ class _NotMeasured(Exception):
 class Meter:
     """Measures the energy in joules since the meter was opened.
 
-    source: "nvml" (one GPU), "rapl" (whole CPU packages), or None if the energy is not measured.
+    source: "nvml", or None if the energy is not measured.
     reason: why it is not measured; None if it is.
     """
 
@@ -49,8 +33,7 @@ class Meter:
     def too_coarse(self, parts: int, seconds: float) -> str | None:
         """Return why the counter is too coarse for the energy of these parts; None if it is fine enough.
 
-        It is read before and after each part, whose energy may be wrong by that of one step. RAPL's counters, which
-        step by 0.001 s, are not judged.
+        It is read before and after each part, whose energy may be wrong by that of one step.
 
         parts, seconds: number of the parts, and their time together.
         """
@@ -72,80 +55,23 @@ class Meter:
             return None
 
 
-def open_meter(device: str, cpus: Sequence[int], gpu_uuid: str | None) -> Meter:
-    """Open the energy meter of a run.
+def open_meter(gpu_uuid: str | None) -> Meter:
+    """Open the energy meter of a run, which reads the counter of its GPU, for the whole board.
 
-    On "gpu" it reads the counter of the run's own GPU, for the whole board. On "cpu" it reads the counters of all CPU
-    packages, so the energy is only measured if the run holds every CPU of the machine. Work of other processes on these
-    CPUs is included. Main memory (DRAM) is not, since few machines count it.
-
-    device: "cpu" or "gpu".
-    cpus: numbers of the CPUs that the run holds.
-    gpu_uuid: UUID of the GPU that the run holds, if known.
+    gpu_uuid: UUID of the GPU that the run holds; None for a run on CPUs.
     """
+    if gpu_uuid is None:
+        return Meter(None, None, "the energy of CPUs is not measured: root alone may read their counters")
+    if nvml.is_instance(gpu_uuid):
+        return Meter(None, None, "the run holds an instance of a GPU (MIG), and the counter counts the whole GPU")
+
+    def read() -> float:
+        if (joules := nvml.energy_joules(gpu_uuid)) is None:
+            raise _NotMeasured(nvml.describe(gpu_uuid).get("reason", "this GPU has no energy counter"))
+        return joules
+
     try:
-        if device == "gpu":
-            return Meter("nvml", _gpu_reader(gpu_uuid), None)
-        return Meter("rapl", _cpu_reader(len(cpus)), None)
+        start = read()
     except _NotMeasured as error:
         return Meter(None, None, str(error))
-
-
-def _gpu_reader(uuid: str | None) -> Callable[[], float]:
-    """Return a function that returns the joules since this call. Both may raise _NotMeasured."""
-    if uuid is None:
-        raise _NotMeasured("the UUID of the run's GPU is unknown")
-    if nvml.is_instance(uuid):
-        raise _NotMeasured("the run holds an instance of a GPU (MIG), and the counter counts the whole GPU")
-    start = _gpu_joules(uuid)
-    return lambda: _gpu_joules(uuid) - start
-
-
-def _gpu_joules(uuid: str) -> float:
-    if (joules := nvml.energy_joules(uuid)) is None:
-        raise _NotMeasured(nvml.describe(uuid).get("reason", "this GPU has no energy counter"))
-    return joules
-
-
-def _cpu_reader(held: int) -> Callable[[], float]:
-    """Return a function that returns the joules since this call. Both may raise _NotMeasured.
-
-    A thread, which ends with the process, calls it often enough to notice each wrap of a counter.
-
-    held: number of CPUs that the run holds.
-    """
-    # Omitted are parts of a package (core, uncore), the platform (psys), and DRAM.
-    zones = [zone for zone in POWERCAP.glob("intel-rapl:*") if read_kernel_file(zone / "name").startswith("package-")]
-    if not zones:
-        raise _NotMeasured("this machine has no energy counter")
-    if held < (online := os.cpu_count() or 1):
-        raise _NotMeasured(f"the run holds {held} of the {online} CPUs that the counter covers")
-    ranges = [_microjoules(zone / "max_energy_range_uj") for zone in zones]  # a counter wraps to 0 after it
-    before, seconds = [_microjoules(zone / "energy_uj") for zone in zones], time.monotonic()
-    total, lock = 0, threading.Lock()
-
-    def joules() -> float:
-        nonlocal before, seconds, total
-        with lock:
-            now, now_seconds = [_microjoules(zone / "energy_uj") for zone in zones], time.monotonic()
-            if (now_seconds - seconds) * MAX_PACKAGE_WATTS * 1e6 > min(ranges):
-                raise _NotMeasured("the CPU's counter went unread for so long that it may have wrapped unnoticed")
-            total += sum((new - old) % size for new, old, size in zip(now, before, ranges, strict=True))
-            before, seconds = now, now_seconds
-            return total / 1e6
-
-    def poll() -> None:
-        with suppress(_NotMeasured):  # the next reading raises it again, unless it is still in time
-            while True:
-                time.sleep(POLL_SECONDS)
-                joules()
-
-    threading.Thread(target=poll, name="energy", daemon=True).start()
-    return joules
-
-
-def _microjoules(file: Path) -> int:
-    try:
-        return int(file.read_text())
-    except OSError as error:
-        raise _NotMeasured(f"the CPU's counter can't be read ({error.strerror}): {POWERCAP}") from error
+    return Meter("nvml", lambda: read() - start, None)

@@ -2,7 +2,6 @@
 
 import os
 import platform
-import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -82,9 +81,8 @@ def _gpus_and_instances() -> dict[str, list[str]]:
 
 
 def _uuid(line: str) -> str:
-    """Return the UUID in a line such as "GPU 0: NVIDIA H200 (UUID: GPU-0a...)", or the GPU's number if it has none."""
-    match = re.search(r"\(UUID: (\S+)\)", line) or re.match(r"GPU (\d+)", line)
-    return match[1] if match else line
+    """Return the UUID in a line such as "GPU 0: NVIDIA H200 (UUID: GPU-0a...)"."""
+    return line.partition("(UUID: ")[2].rstrip(")")
 
 
 def _named(entry: str, gpus: dict[str, list[str]]) -> str | None:
@@ -112,15 +110,11 @@ def no_gpu_message(asked_by: str) -> str:
 
 def where_looked() -> str:
     """Return why no GPU was found, as part of a sentence."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if shutil.which("nvidia-smi") is None:
         reason = "there is no nvidia-smi on the PATH"
-    elif visible in HIDING:
-        return f"CUDA_VISIBLE_DEVICES={visible!r} hides every GPU"
-    elif find_gpus():
-        reason = "nvidia-smi -L lists no such GPU"
     else:
-        reason = "nvidia-smi -L listed no NVIDIA GPU"
+        reason = f"nvidia-smi -L lists {'no such GPU' if find_gpus() else 'no NVIDIA GPU, or all are hidden'}"
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     return reason if visible is None else f"{reason}, with CUDA_VISIBLE_DEVICES={visible!r}"
 
 
