@@ -4,8 +4,6 @@ import getpass
 import json
 import os
 import pwd
-import shutil
-import time
 from pathlib import Path
 
 import pytest
@@ -247,26 +245,6 @@ def test_a_job_that_vanished_is_lost_after_a_while(commands, job, monkeypatch, s
     assert state_of(job) == "running"
     monkeypatch.setattr(status_module, "GONE_SECONDS", 0)
     assert "LOST: Slurm no longer knows it" in failed(job)
-
-
-def test_a_clock_that_is_set_back_hides_no_end(commands, monkeypatch):
-    real_time = time.time
-    with monkeypatch.context() as patched:
-        patched.setattr(time, "time", lambda: real_time() + 86400)
-        listing = Listing(SLURM)
-        external_id = submitted(listing)
-        assert status(external_id, listing) == "running"
-    commands("squeue", f"echo '17|{name_of(external_id)}|FAILED|None'")
-    assert status(external_id, listing) == "failed"
-
-
-def test_a_job_whose_folder_was_deleted_is_found_again(commands, job, capsys):
-    shutil.rmtree(".snakemake")
-    assert state_of(job) == "failed"
-    assert "without which job 17 can't be followed; the next call finds it again" in capsys.readouterr().err
-    listed(commands, job, "RUNNING")
-    assert submitted() == job
-    assert len(calls("sbatch")) == 1
 
 
 def test_a_job_that_can_never_start_is_told_once(commands, job, capsys):

@@ -8,10 +8,9 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import namedtuple
 from importlib.metadata import distribution
-from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -33,9 +32,7 @@ def bare(tmp_path, monkeypatch):
 
 
 def test_the_job_is_described(monkeypatch):
-    Memory = namedtuple("Memory", "total")
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(3 << 29))
-    monkeypatch.setattr(psutil, "cpu_count", lambda logical: 8 if logical else None)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=3 << 29))
     monkeypatch.setattr(os, "getloadavg", lambda: (1.239, 0, 0))
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {9, 3, 70}, raising=False)
     monkeypatch.setattr(provenance, "_git_state", lambda file: ("c" * 40, False))
@@ -43,19 +40,12 @@ def test_the_job_is_described(monkeypatch):
     monkeypatch.setenv("KERAS_BACKEND", "jax")
     job = provenance.describe_job(3)
     assert job == json.loads(json.dumps(job, allow_nan=False)), "JSON gives back what the record was given"
-    assert list(job) == [
-        "host", "cpu_model", "cpu_cores", "cpu_physical_cores", "cpus", "threads", "thread_pools", "memory_gib",
-        "load_1min", "platform", "python", "trainmark", "git_commit", "git_clean", "environment", "variables",
-        "scheduler", "started",
-    ]  # fmt: skip
-    assert (job["memory_gib"], job["cpu_cores"], job["cpu_physical_cores"], job["load_1min"]) == (1.5, 8, None, 1.24)
-    assert (job["threads"], job["cpus"], job["git_commit"], job["git_clean"]) == (3, [3, 9, 70], "c" * 40, False)
+    assert (job["memory_gib"], job["load_1min"], job["threads"], job["cpus"]) == (1.5, 1.24, 3, [3, 9, 70])
+    assert (job["git_commit"], job["git_clean"]) == ("c" * 40, False)
     assert job["scheduler"] == {"name": "slurm", "job_id": "5"}
     assert job["variables"] == {"KERAS_BACKEND": "jax"}
     assert set(job["environment"]) == {"kind", "name", "image_digest", "packages", "packages_sha256"}
-    assert job["python"] == ".".join(map(str, sys.version_info[:3]))
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", job["started"])
-    assert all(job[key] and isinstance(job[key], str) for key in ("host", "cpu_model", "platform", "trainmark"))
 
 
 def test_no_secret_no_folder_and_no_users_name_is_recorded(monkeypatch):
@@ -192,14 +182,6 @@ def test_the_installed_packages_and_their_digest(monkeypatch):
     digest = provenance.digest_of_packages({"zope.x": "2.0+CPU", "a": "1", "b_b": "3"})
     assert digest["packages"] == 3
     assert digest["packages_sha256"] == hashlib.sha256(b"a==1\nb_b==3\nzope.x==2.0+cpu\n").hexdigest()
-
-
-def test_the_variables_by_which_jax_takes_memory_are_on_the_list():
-    """A newer version of JAX may have other names for them."""
-    client = Path(find_spec("jaxlib").submodule_search_locations[0], "xla_client.py").read_text()
-    names = set(re.findall(r"getenv\('(XLA_\w*(?:MEM_FRACTION|PREALLOCATE|ALLOCATOR))'", client))
-    assert len(names) == 4
-    assert names <= set(provenance.VARIABLES)
 
 
 def test_the_variables_that_trainmark_sets_itself_are_on_the_list():

@@ -9,13 +9,11 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from textwrap import shorten
 from typing import TextIO, TypeVar
 
@@ -29,9 +27,6 @@ LONGEST_POLL_SECONDS = 0.02
 """Longest time between two looks at whether the other ranks have come. MPI's own wait would keep a CPU busy."""
 
 AS_ROOT = "; as root, Open MPI needs OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
-
-SHARED_SECONDS = 20.0
-"""Longest time until a new file is seen from another host, on a slow file system."""
 
 
 class Ranks:
@@ -163,29 +158,6 @@ def join_ranks(workers: int) -> Ranks:
             f"a job of Slurm by srun --mpi=pmix -n {workers} (docs/workers.md)"
         )
     return ranks
-
-
-def check_shared(folder: Path, ranks: Ranks) -> None:
-    """Raise DeviceError if ranks on other hosts do not see a folder of the first one within SHARED_SECONDS."""
-    if len(ranks.local) == ranks.size:
-        return
-
-    def leave_mark() -> str:
-        with tempfile.NamedTemporaryFile(prefix=".shared-", dir=folder, delete=False) as file:
-            return Path(file.name).name
-
-    mark = folder / ranks.from_first(leave_mark)
-    end = time.monotonic() + SHARED_SECONDS
-    while not (sees := mark.exists()) and time.monotonic() < end:
-        time.sleep(0.1)
-    hosts = ranks.all_values((platform.node(), sees))
-    if ranks.rank == 0:
-        mark.unlink()
-    if blind := sorted({host for host, saw in hosts if not saw}):
-        raise DeviceError(
-            f"{', '.join(blind)} can't see {folder.absolute()} of {hosts[0][0]}, where the first worker writes; "
-            "allowed: a results folder on a file system that all nodes of the run share, or a run on one node"
-        )
 
 
 def check_launcher(launcher: str, workers: int) -> None:
