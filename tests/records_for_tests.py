@@ -186,8 +186,8 @@ def evaluation_entry(record, **changes):
 
 def disturbed(**counts):
     """Changes of a record of two CPUs: in one second of both epochs the machine counted this, in seconds."""
-    stretch = dict.fromkeys((*COUNTED, "frequency_mhz", "gpu_processes"))
-    stretch |= {"epochs": [1, 2], "seconds": 1.0, "cpu_seconds": 0.9, "involuntary_switches": 3} | counts
+    stretch = dict.fromkeys((*COUNTED, "gpu_processes"))
+    stretch |= {"epochs": [1, 2], "seconds": 1.0, "cpu_seconds": 0.9} | counts
     return {"machine": [stretch], "disturbed": disturbance([stretch], 2)}
 
 

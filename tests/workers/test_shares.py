@@ -12,7 +12,7 @@ from harness import AS_ROOT
 from trainmark.errors import DeviceError
 from trainmark.machine import locks
 from trainmark.machine import ranks as ranks_module
-from trainmark.machine.ranks import Ranks, check_launcher, check_shared, join_ranks
+from trainmark.machine.ranks import Ranks, check_launcher, join_ranks
 from trainmark.recipes.batch_order import EpochFeed, epoch_feed
 
 SIZES = [(23, 5, 2), (23, 5, 3), (24, 8, 2), (24, 8, 5), (100, 32, 4), (1024, 1024, 7), (7, 7, 7), (4100, 1030, 1000)]
@@ -115,26 +115,6 @@ def test_more_workers_than_devices_are_refused(host, monkeypatch):
     refused = pytest.raises(DeviceError, match="a CPU core of its own, and the run may use 1 there")
     with refused, locks.hold_device("cpu", 2, ranks=OfTwo(0)):
         pass
-
-
-class OnTwoHosts(Ranks):
-    """Two ranks on two hosts, of which the second sees the files of the first or not."""
-
-    size = 2
-
-    def __init__(self, *, shared):
-        self.shared = shared
-
-    def all_values(self, value):
-        host, saw = value
-        return [value, (f"other than {host}", saw and self.shared)]
-
-
-def test_hosts_without_a_shared_folder_are_refused(tmp_path):
-    check_shared(tmp_path, OnTwoHosts(shared=True))
-    with pytest.raises(DeviceError, match=r"other than .* can't see .*, where the first worker writes; allowed: "):
-        check_shared(tmp_path, OnTwoHosts(shared=False))
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

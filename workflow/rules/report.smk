@@ -203,29 +203,3 @@ rule paper:
     shell:
         "python {params.script:q} --plan {params.plan:q} --results-folder results --out-folder {output.folder:q}"
         " 2> {log:q}"
-
-
-rule export_curves:
-    """Write the curves of all runs as TensorBoard's event files. Only on request: snakemake results/tensorboard."""
-    input:
-        runs="results/tables/runs.parquet",
-        curves="results/tables/curves.parquet",
-    output:
-        folder=directory("results/tensorboard"),
-    params:
-        folder=subpath(input.runs, parent=True),
-        code=digest("export_curves"),
-        script=f"{SCRIPTS}/export_curves.py",
-    log:
-        "results/logs/export_curves.log",
-    localrule: True
-    conda:
-        "../../envs/report.yaml"
-    container:
-        lambda wildcards: SESSION.image("report")
-    threads: 1
-    resources:
-        mem_mb=1000,
-        runtime=30,
-    shell:
-        "python {params.script:q} --tables-folder {params.folder:q} --out-folder {output.folder:q} 2> {log:q}"

@@ -7,8 +7,7 @@ from types import SimpleNamespace
 import pytest
 from snakemake_executor_plugin_trainmark import Executor, ExecutorSettings
 
-from trainmark.cluster import executor as library
-from trainmark.cluster.executor import Cluster
+from trainmark.cluster import status, submission
 from trainmark.errors import ClusterError
 
 
@@ -40,7 +39,9 @@ class OfTest(Executor):
 
 def test_jobs_are_submitted_by_priority_and_one_that_is_refused_has_failed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(library, "submit", lambda script, listing, site: None if script.name == "2" else f"7:{script}")
+    monkeypatch.setattr(
+        submission, "submit", lambda script, listing, site: None if script.name == "2" else f"7:{script}"
+    )
     executor = OfTest()
     executor.run_jobs([SimpleNamespace(name=str(priority), priority=priority) for priority in (2, 9, 1, 5)])
     assert executor.reported == [("submitted", "7:9"), ("submitted", "7:5"), ("failed", None), ("submitted", "7:1")]
@@ -48,7 +49,7 @@ def test_jobs_are_submitted_by_priority_and_one_that_is_refused_has_failed(tmp_p
 
 def test_jobs_that_have_ended_are_reported_and_the_others_looked_at_again(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(library, "status", lambda external_id, listing: external_id)
+    monkeypatch.setattr(status, "status", lambda external_id, listing: external_id)
     executor = OfTest()
     jobs = [SimpleNamespace(external_jobid=state) for state in ("running", "success", "failed", "running")]
 
@@ -63,11 +64,13 @@ def test_all_jobs_are_cancelled_even_those_that_snakemake_does_not_list(tmp_path
     monkeypatch.chdir(tmp_path)
     stand_in = tmp_path / "cancel.py"
     stand_in.write_text("import sys; print(*sys.argv[1:], file=open('called', 'w'))")
-    monkeypatch.setattr(library, "CANCEL", stand_in)
+    monkeypatch.setattr(submission, "CANCEL", stand_in)
     OfTest().cancel_jobs([])
     assert Path("called").read_text() == "slurm\n"
 
 
 def test_an_unknown_scheduler_is_refused():
+    executor = OfTest()
+    executor.workflow.executor_settings.scheduler = "pbs"
     with pytest.raises(ClusterError, match="there is no cluster profile pbs; allowed: slurm, "):
-        Cluster("pbs")
+        executor.run_jobs([SimpleNamespace(name="a", priority=1)])

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from trainmark.cluster.jobs import Job, keep_code, node_script, submit_command, values_of
+from trainmark.cluster.jobs import Job, node_script, submit_command, values_of
 from trainmark.cluster.schedulers import SCHEDULERS
 from trainmark.cluster.site import Site
 from trainmark.errors import ClusterError
@@ -16,7 +16,7 @@ SETTINGS = {"settings": '{"seed": 1}', "attempt": 1}
 
 def job(rule="train", outputs=("results/runs/e/r/d/f-cpu/epochs-1/repeat-1/record.json",), threads=2, **resources):
     asked = {"mem_mb": 4000, "runtime": 240, "tmpdir": "/tmp", "disk_mb": 1000} | resources
-    return Job(rule, outputs, {}, {} if rule.startswith("runs-") else SETTINGS, threads, asked)
+    return Job(rule, outputs, {} if rule.startswith("runs-") else SETTINGS, threads, asked)
 
 
 def command(profile, a_job, **options):
@@ -51,12 +51,10 @@ def test_a_cpu_job(profile):
         ("slurm", {}, {"gpu": 1}, ["--gpus=1"]),
         ("slurm", {"gpu": {"gpu_model": "h100", "slurm_partition": "fast"}}, {"gpu": 2}, ["--gpus=h100:2"]),
         ("slurm", {"all": {"slurm_account": "a b", "qos": "q"}}, {}, ["--account=a b", "--qos=q"]),
-        ("slurm", {"all": {"constraint": "c", "reservation": "r"}}, {}, ["--constraint=c", "--reservation=r"]),
         ("slurm", {"all": {"slurm_extra": "--nice=3 --comment='a b'"}}, {}, ["--nice=3", "--comment=a b"]),
         ("slurm", {"train": {"runtime": 7}}, {}, ["--time=7"]),
         ("slurm", {"train": {"stdout": "a/{name}.o", "stderr": "a/{name}.e"}}, {}, ["--error=a/"]),
         ("gridengine", {"all": {"gpu_resource": "cuda", "memory_resource": "m"}}, {"gpu": 1}, ["cuda=1", "m=4000M"]),
-        ("gridengine", {"all": {"parallel_environment": "t"}}, {}, ["-pe", "t", "2"]),
         ("gridengine", {"all": {"queue": "q", "project": "p"}}, {"gpu": 1}, ["-q", "-P", "gpu=1"]),
         ("tsubame", {"all": QUARTER, "gpu": {"node_type": "f_node", "nodes": 2}}, {"gpu": 4}, ["f_node=2"]),
     ],
@@ -78,9 +76,7 @@ def test_options_of_gpu_jobs_do_not_reach_cpu_jobs_and_one_thread_needs_no_paral
     ("profile", "asked", "options", "message"),
     [
         ("slurm", {"gpus": 1}, {}, "train: Slurm has no value gpus; allowed: .*runtime.* sbatch goes into slurm_extra"),
-        ("gridengine", {"gpus": 1}, {}, "has no value gpus; allowed: .*runtime.* goes into others"),
         ("tsubame", {"gpu": 2}, QUARTER, "train: it asks for gpu=2, and the node type q_node has 1; choose another"),
-        ("tsubame", {"threads": 8}, QUARTER, "threads=8, and the node type q_node has 7"),
         ("slurm", {}, {"stdout": "out.txt"}, "stdout: found out.txt, one file for all jobs; put {name}"),
     ],
 )
@@ -115,7 +111,7 @@ def test_a_name_tells_jobs_of_other_outputs_settings_and_directories_apart(tmp_p
     assert job().key == one.key
     assert job().digest == one.digest
     assert job(outputs=("other",)).key != one.key
-    changed = Job(one.rule, one.outputs, {}, SETTINGS | {"attempt": 2}, 2, one.resources)
+    changed = Job(one.rule, one.outputs, SETTINGS | {"attempt": 2}, 2, one.resources)
     assert (changed.key, changed.digest) == (one.key, changed.digest)
     assert changed.digest != one.digest
     monkeypatch.chdir(tmp_path)
@@ -124,13 +120,13 @@ def test_a_name_tells_jobs_of_other_outputs_settings_and_directories_apart(tmp_p
 
 def test_the_script_of_snakemake_is_read(tmp_path):
     properties = {
-        "rule": "train", "output": ["b", "a"], "wildcards": {"device": "cpu"}, "params": {"x": 1}, "log": ["l"],
+        "rule": "train", "output": ["b", "a"], "params": {"x": 1}, "log": ["l"],
         "threads": 2, "resources": {"mem_mb": 1}, "jobid": 3,
     }  # fmt: skip
     script = tmp_path / "snakejob.sh"
     script.write_text(f"#!/bin/sh\n# properties = {json.dumps(properties)}\necho\n")
     read, text = Job.read(script)
-    assert read == Job("train", ("a", "b"), {"device": "cpu"}, {"x": 1}, 2, {"mem_mb": 1}, ("l",))
+    assert read == Job("train", ("a", "b"), {"x": 1}, 2, {"mem_mb": 1}, ("l",))
     assert text == script.read_text()
     record = "results/runs/e/r/d/f-cpu/epochs-1/repeat-1/record.json"
     group = {"groupid": "runs-cpu-0", "output": [record], "threads": 2, "resources": {}, "jobid": "u"}
@@ -156,12 +152,3 @@ def test_the_node_runs_the_script_and_leaves_its_exit_status(tmp_path, monkeypat
     assert done.returncode == status, done.stderr
     assert "loaded /h/scratch" in done.stdout
     assert (folder / "exit").read_text().strip() == ends.replace("true", "exit 0").removeprefix("exit ")
-
-
-def test_the_code_is_kept_once(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    keep_code()
-    keep_code()
-    (kept,) = (tmp_path / "results/code").iterdir()
-    assert (kept / "scripts/train.py").exists()
-    assert (kept / "Snakefile").exists()

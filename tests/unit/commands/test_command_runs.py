@@ -3,14 +3,11 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
-from command_runs import MARK, SETTINGS, processes_of, run_script
+from command_runs import SETTINGS, processes_of, run_script
 
-from trainmark.commands.process import GUARD
 from trainmark.commands.run import _check_cpus
 from trainmark.errors import CommandError
 from trainmark.records.record import read_record
@@ -21,9 +18,7 @@ CSV = {"format": "csv", "file": "log.csv", "columns": {"loss": "loss"}}
 
 WRONG = {
     "no such program": ({"command": "no-such-program {epochs}"}, "", "there is no program no-such-program"),
-    "a script that is no program": ({"command": "./program.py"}, "", "there is no program ./program.py"),
     "exit status 1": ({}, "report(1); sys.exit('the GPU burns')", "exit status 1; its last line: the GPU burns"),
-    "nothing printed": ({}, "sys.exit(3)", "exit status 3; it printed nothing"),
     "ended by a signal": ({}, "os.kill(os.getpid(), 11)", "was ended by SIGSEGV"),
     "a file that is not written": ({"metrics": {"format": "chainer-log-report"}}, GOOD, "did not write result/log"),
     "an output without end": ({}, "while True: print('x' * 10**6)", r"printed more than 100 MiB"),
@@ -89,19 +84,6 @@ def test_a_stopped_run_leaves_no_process(number, tmp_path):
     assert not (tmp_path / "record.json").exists()
 
 
-def test_a_guard_that_is_told_to_stop_many_times_leaves_no_process(tmp_path):
-    """The kernel tells it once for each thread of a killed run."""
-    reading, writing = os.pipe()
-    command = [sys.executable, str(GUARD), str(writing), "sh", "-c", "echo started; sleep 1000"]
-    guard = subprocess.Popen(command, env={MARK: str(tmp_path)}, stdout=subprocess.PIPE, pass_fds=[writing])
-    os.close(writing)
-    assert guard.stdout.readline() == b"started\n"
-    while guard.poll() is None:
-        guard.send_signal(signal.SIGTERM)
-    assert processes_of(tmp_path) == []
-    assert os.read(reading, 99) == b"{}\n"
-
-
 def recorded(folder, program, **options):
     process = run_script(folder, program, **options)
     printed = process.communicate(timeout=120)[0]
@@ -154,6 +136,31 @@ def test_a_command_in_a_container(tmp_path, monkeypatch):
     work = tmp_path / "work"
     *_, call = (work / "calls").read_text().splitlines()  # the others asked what the image has
     assert call == f"exec --bind {work} --pwd {work} {image} python program.py"
+
+
+BOARD = {"metrics": {"format": "tensorboard", "file": "board", "columns": {"loss": "train/loss"}}}
+
+
+def test_event_files_are_read_by_a_python_that_can(tmp_path):
+    """The command's own has neither tensorboard nor TensorFlow here, and trainmark's has TensorFlow."""
+    tensorflow = pytest.importorskip("tensorflow")
+    event_pb2 = pytest.importorskip("tensorflow.core.util.event_pb2")
+    (tmp_path / "board" / "train").mkdir(parents=True)
+    with tensorflow.io.TFRecordWriter(str(tmp_path / "board" / "train" / "events.tfevents.1")) as writer:
+        for step, value in ((1, {"simple_value": 0.5}), (2, {"tensor": tensorflow.make_tensor_proto(0.25)})):
+            values = [{"tag": "loss"} | value, {"tag": "text", "tensor": tensorflow.make_tensor_proto("no number")}]
+            event = event_pb2.Event(wall_time=100.0 + 0.05 * step, step=step, summary={"value": values})
+            writer.write(event.SerializeToString())
+    program = f"import shutil\nshutil.copytree({str(tmp_path / 'board')!r}, 'board')\ntime.sleep(0.1)"
+    record = recorded(tmp_path, program, command="/usr/bin/python3 program.py", **BOARD)
+    assert [entry["batch_loss"] for entry in record["curves"]] == [0.5, 0.25]
+
+
+def test_an_event_file_that_is_none_is_one_sentence(tmp_path):
+    program = "os.mkdir('board')\nopen('board/tfevents', 'w').write('no event' * 9)"
+    process = run_script(tmp_path, program, **BOARD)
+    assert "TensorBoard's event files in board can't be read (" in process.communicate(timeout=120)[0]
+    assert process.returncode == 1
 
 
 def test_a_loss_that_becomes_nan_is_a_result(tmp_path):

@@ -1,7 +1,6 @@
 """Reading what a command reports: each format, the times of the epochs, and one sentence for what can't be read."""
 
 import json
-import struct
 
 import pytest
 from command_runs import PATTERN, command_with_defaults
@@ -98,12 +97,8 @@ def csv_of(text):
 READ_AS_ONE_TABLE = {
     "short rows": "epoch,loss,val_loss\n1,0.5\n1,,0.6\n2,0.4\n2,,0.5\n",
     "Lightning": "epoch,loss,loss_step,val_loss\n0,,0.9,\n0,,,0.6\n0,0.5,,\n1,,0.8,\n1,,,0.5\n1,0.4,,\n",
-    "training first, then test": "epoch,loss,val_loss\n1,0.5,\n2,0.4,\n1,,0.6\n2,,0.5\n",
-    "words for no value": "epoch,loss,val_loss\n1,0.5,NA\n1,None,0.6\n2,0.4,null\n2,n/a,0.5\n",
     "blanks and a byte order mark": "\ufeffepoch , loss, val_loss\n1,  0.5 , 0.6\n 2, 0.4, 0.5 \n",
-    "tabs and Windows": "epoch\tloss\tval_loss\r\n1\t0.5\t0.6\r\n2\t0.4\t0.5\r\n",
     "semicolons and a comma in a name": 'epoch;loss;val_loss;"a, b, c, d"\n1;0.5;0.6;7\n2;0.4;0.5;7\n',
-    "quotes": '"epoch", "loss", "val_loss"\n"1", "0.5" , "0.6"\n"2", "0.4", "0.5"\n',
     "commas at the end": "epoch,loss,val_loss,\n1,0.5,0.6,\n2,0.4,0.5,,\n",
     "lines without a value": " \n\nepoch,loss,val_loss\n\n1,0.5,0.6\n  \n,,\n2,0.4,0.5\n\n",
     "header again": "epoch,loss,val_loss\n1,0.5,0.6\nepoch,loss,val_loss\n2,0.4,0.5\n",
@@ -146,40 +141,25 @@ def test_log_report_with_an_entry_before_the_training(tmp_path):
     assert seconds_of(metrics, path=file, epochs=3) == [0.5, 2.0, 2.0]
 
 
-def event(wall_time, step, tag, value, as_tensor=False):
-    """One record of an event file, as TensorFlow writes it (tensor) or PyTorch (simple_value)."""
-
-    def field(number, data):
-        return bytes([number << 3 | 2, len(data)]) + data
-
-    scalar = bytes([2 << 3 | 5]) + struct.pack("<f", value)
-    tensor = field(8, bytes([1 << 3, 1]) + field(4, struct.pack("<f", value)))
-    summary = field(5, field(1, field(1, tag.encode()) + (tensor if as_tensor else scalar)))
-    message = b"\x09" + struct.pack("<d", wall_time) + bytes([2 << 3, step]) + summary
-    return struct.pack("<Q", len(message)) + b"crc " + message + b"crc "
-
-
-@pytest.mark.parametrize("as_tensor", [False, True])
-def test_tensorboard(as_tensor, tmp_path):
-    records = [
-        event(100.0 + 2 * step, step, tag, value, as_tensor)
-        for step in (1, 2, 3)
-        for tag, value in (("loss", 1 / step), ("accuracy", 0.5), ("other", 9.0))
-    ]
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "events.out.tfevents.1").write_bytes(b"".join(records) + b"cut off")
+def test_tensorboard_has_folders_in_its_tags_and_one_value_for_each_step():
     metrics = metrics_with_defaults(
-        format="tensorboard", file="run", columns={"loss": "loss", "test_accuracy": "accuracy"}
+        format="tensorboard", file="run", columns={"loss": "train/loss", "test_accuracy": "accuracy"}
     )
-    entries, _ = curves(metrics, path=tmp_path / "run", epochs=3)
+    scalars = [
+        [100.0 + 2 * step, step, tag, value]
+        for step in (1, 2, 3)
+        for tag, value in (("train/loss", 1 / step), ("validation/loss", 7.0), ("accuracy", 0.5), ("accuracy", 0.5))
+    ]
+    entries, _ = curves(metrics, chunks_of(*map(json.dumps, scalars)), epochs=3)
     assert [entry["seconds"] for entry in entries] == [6.0, 2.0, 2.0]  # the first one has what is left of 10 s
     assert [entry["batch_loss"] for entry in entries] == pytest.approx([1.0, 0.5, 1 / 3])
+    with pytest.raises(CommandError, match=r"file run has 0\.5 and 0\.25 as the tag accuracy at step 3"):
+        curves(metrics, chunks_of(*map(json.dumps, [*scalars, [107.0, 3, "accuracy", 0.25]])), epochs=3)
 
 
 TIMED = metrics_with_defaults(format="regex", pattern=r"took (?P<seconds>\S+)")
 LOG = metrics_with_defaults(format="csv", file="log.csv", columns={"loss": "val_loss"})
 TABLE = metrics_with_defaults(format="csv", file="log.csv", columns={"epoch": "epoch", "loss": "loss"})
-JSON = metrics_with_defaults(format="json-lines", columns={"epoch": "epoch", "loss": "loss", "test_loss": "val"})
 
 
 def of_table(*rows, header="epoch,loss,lr", columns=None):
@@ -194,11 +174,8 @@ WRONG = {
     "order": (REGEX, chunks_of(line(1), line(3)), "has the epochs 1, 3, which do not follow each other"),
     "no number": (REGEX, chunks_of(line(1, "low"), line(2)), "has 'low' as loss, which is no number"),
     "percent": (REGEX, chunks_of(line(1, 1, 98.5)), "98.5 as test_accuracy, .*set accuracy_of: 100"),
-    "NaN accuracy": (REGEX, chunks_of(line(1, 1, "nan"), line(2)), "nan as test_accuracy, which is not between 0"),
     "NaN time": (TIMED, chunks_of("took nan", "took 1"), "gives epoch 1 nan s, which is no time"),
-    "negative time": (TIMED, chunks_of("took 1", "took -1"), "gives epoch 2 -1 s, which is no time"),
     "too long": (TIMED, chunks_of("took 9.5", "took 9.5"), "its epochs 19.0 s, but the command ran for 10.0 s"),
-    "a field without end": (LOG, chunks_of("val_loss", "1" * 140_000), "is no CSV file: field larger than field limit"),
     "twice": (*of_table("1,2,3", "1,1,3"), r"epoch 1 twice, with loss 2 and 1: .*the format regex can tell"),
     "decimal comma": (*of_table("1,0,5,0,1"), "has 5 values in the line '1,0,5,0,1', and its header has 3: a number"),
     "lines without a number": (
@@ -209,7 +186,6 @@ WRONG = {
         *of_table("1,2,", "2,1,", columns={"loss": "loss", "accuracy": "lr"}),
         "the file log.csv has no value of lr, which columns names as accuracy",
     ),
-    "no value in JSON": (JSON, chunks_of('{"epoch": 1, "loss": 2}', '{"epoch": 2, "loss": 1}'), "has no value of val,"),
     "column twice": (*of_table("1,2,3", header="epoch,loss,loss"), "the file log.csv has the column loss twice"),
     "no column": (LOG, chunks_of("epoch,loss", "1,2"), "lacks the column val_loss; it has epoch, loss"),
 }  # fmt: skip
@@ -222,18 +198,9 @@ def test_what_cannot_be_read_is_one_sentence(wrong):
         curves(metrics, text)
 
 
-@pytest.mark.parametrize("text", ["[{", "{}", "[1]", "\xff"])
+@pytest.mark.parametrize("text", ["[{", "[1]"])
 def test_a_log_report_that_is_none(text, tmp_path):
     file = tmp_path / "log"
     file.write_bytes(text.encode("latin-1"))
     with pytest.raises(CommandError, match="the file result/log is no"):
         curves(metrics_with_defaults(format="chainer-log-report"), path=file)
-
-
-def test_no_event_file_and_a_damaged_one(tmp_path):
-    metrics = metrics_with_defaults(format="tensorboard", file="run", columns={"loss": "loss"})
-    with pytest.raises(CommandError, match="there is no event file"):
-        curves(metrics, path=tmp_path)
-    (tmp_path / "a.tfevents").write_bytes(struct.pack("<Q", 3) + b"crc " + b"\x2a\xff\xff" + b"crc ")
-    with pytest.raises(CommandError, match="is no event file of TensorBoard, or is damaged"):
-        curves(metrics, path=tmp_path)

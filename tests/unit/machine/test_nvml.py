@@ -1,11 +1,9 @@
 """Values read through NVML, with a fake of the driver's library, and the reasons if it is missing."""
 
-import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
-from harness import importing
 
 from trainmark.machine import nvml as nvml_module
 
@@ -13,12 +11,11 @@ GPU, OTHER_GPU, INSTANCE = "GPU-0a1b", "GPU-2c3d", "MIG-4e5f"
 
 DESCRIBED = {
     "name": "NVIDIA H200", "uuid": GPU, "driver_version": "580.95.05", "cuda_version": "12.8",
-    "compute_capability": "9.0", "memory_mib": 143771, "pci_bus_id": "00000000:0F:00.0",
+    "memory_mib": 143771,
 }  # fmt: skip
 
 STATE = {
-    "clocks_mhz": {"sm": 345, "memory": 3201}, "max_clocks_mhz": {"sm": 1980, "memory": 3202},
-    "throttle_reasons": ["gpu_idle"], "temperature_celsius": 31, "power_watts": 76.25,
+    "clocks_mhz": {"sm": 345, "memory": 3201}, "throttle_reasons": ["gpu_idle"], "power_watts": 76.25,
 }  # fmt: skip
 
 
@@ -44,8 +41,6 @@ class FakeNvml:
             ("nvmlDeviceGetName", INSTANCE): "NVIDIA H200 MIG 1g.18gb",
             ("nvmlDeviceGetMemoryInfo", GPU): SimpleNamespace(total=143771 * 2**20 + 5),
             ("nvmlDeviceGetMemoryInfo", INSTANCE): SimpleNamespace(total=16384 * 2**20),
-            ("nvmlDeviceGetCudaComputeCapability", GPU): [9, 0],
-            ("nvmlDeviceGetPciInfo", GPU): SimpleNamespace(busId="00000000:0F:00.0"),
             ("nvmlDeviceGetCurrentClocksEventReasons", GPU): 0x1,
             ("nvmlDeviceGetMigMode", GPU): [0, 0],  # now, after a reset; the other GPU knows no instances
             ("nvmlDeviceGetPowerUsage", GPU): 76250,
@@ -53,9 +48,6 @@ class FakeNvml:
             ("nvmlDeviceGetTotalEnergyConsumption", OTHER_GPU): 99,
             ("nvmlDeviceGetClockInfo", GPU, 1): 345,
             ("nvmlDeviceGetClockInfo", GPU, 2): 3201,
-            ("nvmlDeviceGetMaxClockInfo", GPU, 1): 1980,
-            ("nvmlDeviceGetMaxClockInfo", GPU, 2): 3202,
-            ("nvmlDeviceGetTemperature", GPU, 0): 31,
         }
 
     def nvmlInit(self):
@@ -65,10 +57,6 @@ class FakeNvml:
         if uuid not in (GPU, OTHER_GPU, INSTANCE):
             raise NVMLError("Not Found")
         return uuid
-
-    def without(self, *functions):
-        """It lacks these functions."""
-        self.answers = {key: answer for key, answer in self.answers.items() if key[0] not in functions}
 
     def __getattr__(self, name):
         if name.startswith("__") or name not in {function for function, *_ in self.answers}:
@@ -122,33 +110,11 @@ def test_the_reasons_of_a_slowdown_are_named(nvml, bits, names):
     assert nvml_module.state(GPU)["throttle_reasons"] == names
 
 
-def test_an_old_driver_is_asked_by_older_names(nvml):
-    nvml.without("nvmlDeviceGetCurrentClocksEventReasons", "nvmlSystemGetCudaDriverVersion_v2")
-    nvml.answers["nvmlSystemGetCudaDriverVersion",] = 11040
-    nvml.answers["nvmlDeviceGetCurrentClocksThrottleReasons", GPU] = 0x24
-    assert nvml_module.describe(GPU) == DESCRIBED | {"cuda_version": "11.4"}
-    assert nvml_module.state(GPU) == STATE | {"throttle_reasons": ["sw_power_cap", "sw_thermal_slowdown"]}
-
-
-def test_a_package_without_the_older_temperature_is_asked_by_the_newer_name(nvml):
-    nvml.without("nvmlDeviceGetTemperature")
-    assert nvml_module.state(GPU)["temperature_celsius"] is None
-    nvml.answers["nvmlDeviceGetTemperatureV", GPU, 0] = 40
-    assert nvml_module.state(GPU)["temperature_celsius"] == 40
-
-
-@pytest.mark.parametrize("has_functions", [True, False])
-def test_values_that_a_gpu_does_not_report_are_none(nvml, has_functions):
-    nvml.answers = {(function, "of another"): 1 for function, *_ in nvml.answers if has_functions}
+def test_values_that_a_gpu_does_not_report_are_none(nvml):
+    nvml.answers = {("nvmlDeviceGetName", "of another"): 1}
     assert nvml_module.describe(GPU) == dict.fromkeys(DESCRIBED) | {"uuid": GPU}
-    clocks = {"sm": None, "memory": None}
-    assert nvml_module.state(GPU) == dict.fromkeys(STATE) | {"clocks_mhz": clocks, "max_clocks_mhz": clocks}
+    assert nvml_module.state(GPU) == dict.fromkeys(STATE) | {"clocks_mhz": {"sm": None, "memory": None}}
     assert nvml_module.energy_joules(GPU) is None
-
-
-def test_a_value_of_zero_is_not_none(nvml):
-    nvml.answers["nvmlDeviceGetPowerUsage", GPU] = nvml.answers["nvmlDeviceGetTotalEnergyConsumption", GPU] = 0
-    assert (nvml_module.state(GPU)["power_watts"], nvml_module.energy_joules(GPU)) == (0, 0)
 
 
 def test_an_instance_has_its_own_name_and_memory_and_shares_the_rest_but_power_and_energy(nvml):
@@ -169,13 +135,6 @@ def test_power_and_energy_of_a_divided_gpu_are_none(nvml, mode, power, energy):
     nvml.answers["nvmlDeviceGetMigMode", GPU] = mode
     assert nvml_module.state(GPU) == STATE | {"power_watts": power}
     assert nvml_module.energy_joules(GPU) == energy
-
-
-def test_an_instance_whose_gpu_can_not_be_found_is_queried_itself(nvml):
-    nvml.without("nvmlDeviceGetDeviceHandleFromMigDeviceHandle")
-    nvml.answers["nvmlDeviceGetCudaComputeCapability", INSTANCE] = [9, 0]
-    described = nvml_module.describe(INSTANCE)
-    assert (described["compute_capability"], described["pci_bus_id"]) == ("9.0", None)
 
 
 @pytest.mark.parametrize(
@@ -201,33 +160,6 @@ def test_the_package_has_the_functions_and_constants_in_use():
     pynvml = pytest.importorskip("pynvml")
     functions = {"nvmlDeviceGetHandleByUUID", "nvmlDeviceGetComputeRunningProcesses"}
     functions |= {function for function, *_ in FakeNvml().answers}
-    for names in (nvml_module.REASON_FUNCTIONS, nvml_module.CUDA_VERSION_FUNCTIONS, nvml_module.TEMPERATURE_FUNCTIONS):
-        assert any(callable(getattr(pynvml, name, None)) for name in names)
-        functions -= {*names}
     assert {name for name in functions if not callable(getattr(pynvml, name, None))} == set()
-    clocks = (pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM)
-    assert clocks == (nvml_module.CLOCK_SM, nvml_module.CLOCK_MEMORY)
-    assert pynvml.NVML_TEMPERATURE_GPU == nvml_module.TEMPERATURE_GPU
+    assert nvml_module.CLOCKS == {"sm": pynvml.NVML_CLOCK_SM, "memory": pynvml.NVML_CLOCK_MEM}
     assert pynvml.NVML_DEVICE_MIG_ENABLE == nvml_module.MIG_ENABLED
-
-
-def test_the_reasons_are_those_of_the_package():
-    pynvml = pytest.importorskip("pynvml")
-    for value, name in nvml_module.SLOWDOWN_REASONS.items():
-        words = "".join(word.capitalize() for word in name.split("_"))
-        names = [f"nvmlClocks{kind}Reason{words}" for kind in ("Event", "Throttle")]
-        assert {getattr(pynvml, one) for one in names if hasattr(pynvml, one)} == {value}, name
-
-
-def test_without_a_driver_the_installed_package_says_so():
-    """In a separate process, in which the driver's library can't be loaded, whatever this machine has."""
-    pytest.importorskip("pynvml")
-    code = (
-        "import ctypes, pynvml\n"
-        "def missing(name):\n    raise OSError(name)\n"
-        "pynvml.CDLL = missing\n"
-        f"from trainmark.machine import nvml\nprint(nvml.describe({GPU!r}), nvml.energy_joules({GPU!r}))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], env=importing(), capture_output=True, text=True)
-    assert done.stdout.startswith("{'uuid': 'GPU-0a1b', 'reason': \"NVML can't be started ("), done.stderr
-    assert done.stdout.endswith("None\n")

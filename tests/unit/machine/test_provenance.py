@@ -8,10 +8,9 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import namedtuple
-from importlib.metadata import PathDistribution, distribution
-from importlib.util import find_spec
+from importlib.metadata import distribution
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -26,17 +25,14 @@ HASH = "0123456789abcdef" * 4
 @pytest.fixture(autouse=True)
 def bare(tmp_path, monkeypatch):
     """No container and no scheduler, whatever the tests run in."""
-    monkeypatch.setattr(provenance, "DOCKER_FILE", tmp_path / "dockerenv")
-    monkeypatch.setattr(provenance, "PODMAN_FILE", tmp_path / "containerenv")
-    known = {name for _, id_variables, required in provenance.SCHEDULERS for name in (*id_variables, *required)}
+    monkeypatch.setattr(provenance, "CONTAINER_FILES", (tmp_path / "dockerenv", tmp_path / "containerenv"))
+    known = ("SLURM_JOB_ID", "JOB_ID", "SGE_TASK_ID", "SGE_ROOT")
     for name in (*known, *provenance.IMAGE_VARIABLES, *provenance.VARIABLES, *provenance.GIT_VARIABLES):
         monkeypatch.delenv(name, raising=False)
 
 
 def test_the_job_is_described(monkeypatch):
-    Memory = namedtuple("Memory", "total")
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(3 << 29))
-    monkeypatch.setattr(psutil, "cpu_count", lambda logical: 8 if logical else None)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=3 << 29))
     monkeypatch.setattr(os, "getloadavg", lambda: (1.239, 0, 0))
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {9, 3, 70}, raising=False)
     monkeypatch.setattr(provenance, "_git_state", lambda file: ("c" * 40, False))
@@ -44,19 +40,12 @@ def test_the_job_is_described(monkeypatch):
     monkeypatch.setenv("KERAS_BACKEND", "jax")
     job = provenance.describe_job(3)
     assert job == json.loads(json.dumps(job, allow_nan=False)), "JSON gives back what the record was given"
-    assert list(job) == [
-        "host", "cpu_model", "cpu_cores", "cpu_physical_cores", "cpus", "threads", "thread_pools", "memory_gib",
-        "load_1min", "platform", "python", "trainmark", "git_commit", "git_clean", "environment", "variables",
-        "scheduler", "started",
-    ]  # fmt: skip
-    assert (job["memory_gib"], job["cpu_cores"], job["cpu_physical_cores"], job["load_1min"]) == (1.5, 8, None, 1.24)
-    assert (job["threads"], job["cpus"], job["git_commit"], job["git_clean"]) == (3, [3, 9, 70], "c" * 40, False)
+    assert (job["memory_gib"], job["load_1min"], job["threads"], job["cpus"]) == (1.5, 1.24, 3, [3, 9, 70])
+    assert (job["git_commit"], job["git_clean"]) == ("c" * 40, False)
     assert job["scheduler"] == {"name": "slurm", "job_id": "5"}
     assert job["variables"] == {"KERAS_BACKEND": "jax"}
     assert set(job["environment"]) == {"kind", "name", "image_digest", "packages", "packages_sha256"}
-    assert job["python"] == ".".join(map(str, sys.version_info[:3]))
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", job["started"])
-    assert all(job[key] and isinstance(job[key], str) for key in ("host", "cpu_model", "platform", "trainmark"))
 
 
 def test_no_secret_no_folder_and_no_users_name_is_recorded(monkeypatch):
@@ -78,26 +67,6 @@ def test_no_secret_no_folder_and_no_users_name_is_recorded(monkeypatch):
     assert secret not in text
     assert "libjemalloc.so" in text and "trainmark.sif" in text and "--xla_dump_to=dump" in text
     assert sys.prefix not in text and str(Path(provenance.__file__).parent) not in text
-
-
-def test_the_boot_has_a_uuid_if_the_system_provides_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(provenance, "BOOT_ID", tmp_path / "boot_id")
-    assert provenance.boot_id() is None
-    (tmp_path / "boot_id").write_text("cb3ea41a-0780-4e40-8d9a-6eda42ffdebd\n")
-    assert provenance.boot_id() == "cb3ea41a-0780-4e40-8d9a-6eda42ffdebd"
-
-
-def test_thread_pools_by_library(monkeypatch):
-    found = [
-        {"filepath": "/home/me/x.so", "internal_api": name, "version": version, "num_threads": threads}
-        for name, version, threads in (("openmp", None, 4), ("openblas", "0.3.31", 2), ("openblas", "0.3.30", 2))
-    ]
-    monkeypatch.setattr(provenance.threadpoolctl, "threadpool_info", lambda: found)
-    assert provenance.thread_pools() == [
-        {"library": "openblas", "version": "0.3.30", "threads": 2},
-        {"library": "openblas", "version": "0.3.31", "threads": 2},
-        {"library": "openmp", "version": None, "threads": 4},
-    ]
 
 
 @pytest.fixture
@@ -126,21 +95,14 @@ def state(checkout: Path) -> tuple:
     return provenance._git_state(checkout / "library" / "code.py")
 
 
-def test_untracked_files_do_not_count_as_changes_nor_does_another_owner(checkout, monkeypatch):
-    """As in git describe --dirty, and as in a container. The variable is from git's own tests."""
+def test_a_working_copy_is_clean_until_a_tracked_file_changes(checkout, monkeypatch):
+    """As in git describe --dirty, and whoever owns it, as in a container. The variable is from git's own tests."""
     (checkout / "library" / "new.py").write_text("b = 2\n")
     commit = git(checkout, "rev-parse", "HEAD")
-    assert re.fullmatch("[0-9a-f]{40}", commit)
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     assert state(checkout) == (commit, True)
-
-
-@pytest.mark.parametrize("staged", [False, True])
-def test_changes_of_tracked_files(checkout, staged):
     (checkout / "other.py").write_text("c = 4\n")
-    if staged:
-        git(checkout, "add", "--all")
-    assert state(checkout) == (git(checkout, "rev-parse", "HEAD"), False)
+    assert state(checkout) == (commit, False)
 
 
 def test_a_hook_of_another_repository(checkout, tmp_path, monkeypatch):
@@ -169,9 +131,6 @@ def test_no_commit_outside_git(checkout, tmp_path, monkeypatch):
     (outside / "code.py").touch()
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
     assert provenance._git_state(outside / "code.py") == (None, None)
-    git(outside, "init", "--quiet")
-    git(outside, "add", ".")
-    assert provenance._git_state(outside / "code.py") == (None, None), "nothing was committed yet"
     (checkout / "library" / "copied.py").touch()
     assert provenance._git_state(checkout / "library" / "copied.py") == (None, None), "another project's commit"
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -197,10 +156,6 @@ def test_the_systems_python_or_a_venv_or_conda_or_a_container_whose_image_is_unk
     assert provenance._installation() == installation("venv", "0a1b_")
     (prefix / "conda-meta").mkdir()
     assert provenance._installation() == installation("conda", "0a1b_")
-    for file in (provenance.DOCKER_FILE, provenance.PODMAN_FILE):
-        file.touch()
-        assert provenance._installation() == installation("container"), "whatever lies in it"
-        file.unlink()
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     assert provenance._installation() == installation("container")
 
@@ -209,10 +164,8 @@ def test_the_systems_python_or_a_venv_or_conda_or_a_container_whose_image_is_unk
     ("image", "name", "digest"),
     [
         ("/home/me/images/trainmark_0.1.sif", "trainmark_0.1.sif", None),
-        ("/home/me/sandbox/", "sandbox", None),
         (f"/home/me/cache/library/sha256.{HASH}", f"sha256.{HASH}", HASH),
         (f"docker://ghcr.io/me/trainmark@sha256:{HASH}", "trainmark", HASH),
-        (f"/home/me/sha256.{HASH}0.sif", f"sha256.{HASH}0.sif", None),
     ],
 )
 def test_the_image_of_apptainer(prefix, monkeypatch, image, name, digest):
@@ -222,62 +175,13 @@ def test_the_image_of_apptainer(prefix, monkeypatch, image, name, digest):
         monkeypatch.delenv(variable)
 
 
-def test_the_image_of_podman(prefix):
-    provenance.PODMAN_FILE.write_text(
-        f'engine="podman-4.9"\nname="x"\nid="{HASH[::-1]}"\nimage="docker.io/me/trainmark:0.1"\nimageid="{HASH}"\n'
-    )
-    assert provenance._installation() == installation("container", "trainmark:0.1", HASH)
-
-
-def install(folder: Path, name: str, content: bytes, file: str = "METADATA") -> PathDistribution:
-    """A distribution that is a folder with one file, or a file of its own (file: "")."""
-    path = folder / name / file if file else folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-    return PathDistribution(folder / name)
-
-
-def test_the_digest_of_the_packages(tmp_path, monkeypatch):
-    """Packages are dist-info folders, egg-info folders and egg-info files, but not the rest of a removed package."""
-    site, old = tmp_path / "site", tmp_path / "old"
-    found = [
-        install(site, "Zope_x-2.dist-info", b"Metadata-Version: 2.1\nName: Zope.x\nVersion: 2.0+CPU\n\nName: no\n"),
-        install(site, "a-1.egg-info", b"Name: a\nVersion: 1\n", "PKG-INFO"),
-        install(site, "b-1.egg-info", b"Metadata-Version: 1.0\nName: b_b\nVersion: 3\n", ""),
-        install(site, "~c-1.dist-info", b"left", "RECORD"),
-        install(site, "d-1.dist-info", b"Name: d\nVersion: 1\nAuthor: Andr\xe9\n"),  # no UTF-8
-        install(old, "a-0.dist-info", b"Name: A\nVersion: 0\n"),
-    ]
-    monkeypatch.setattr(provenance, "distributions", lambda: iter(found))
-    digest = provenance.digest_of_packages(provenance.installed_packages())
-    assert digest["packages"] == 3
-    assert digest["packages_sha256"] == hashlib.sha256(b"a==1\nb_b==3\nzope.x==2.0+cpu\n").hexdigest()
-    monkeypatch.setattr(provenance, "distributions", lambda: iter([found[2], found[0], found[1]]))
-    again = provenance.digest_of_packages(provenance.installed_packages())
-    assert again == digest, "the order in which they are found does not matter"
-
-
-def test_the_installed_packages():
-    """Searching for two lines gives the same as the standard library's parser."""
+def test_the_installed_packages_and_their_digest(monkeypatch):
     packages = provenance.installed_packages()
     for name in ("numpy", "psutil", "pytest", "filelock", "threadpoolctl"):
         assert packages[name] == distribution(name).version
-
-
-def test_only_variables_on_the_list_that_are_set(monkeypatch):
-    assert provenance.variables() == {}
-    monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # set to nothing, it hides every GPU
-    monkeypatch.setenv("OMP_NUM_THREADS_", "3")
-    assert provenance.variables() == {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "2"}
-
-
-def test_the_variables_by_which_jax_takes_memory_are_on_the_list():
-    """A newer version of JAX may have other names for them."""
-    client = Path(find_spec("jaxlib").submodule_search_locations[0], "xla_client.py").read_text()
-    names = set(re.findall(r"getenv\('(XLA_\w*(?:MEM_FRACTION|PREALLOCATE|ALLOCATOR))'", client))
-    assert len(names) == 4
-    assert names <= set(provenance.VARIABLES)
+    digest = provenance.digest_of_packages({"zope.x": "2.0+CPU", "a": "1", "b_b": "3"})
+    assert digest["packages"] == 3
+    assert digest["packages_sha256"] == hashlib.sha256(b"a==1\nb_b==3\nzope.x==2.0+cpu\n").hexdigest()
 
 
 def test_the_variables_that_trainmark_sets_itself_are_on_the_list():
@@ -294,13 +198,9 @@ def test_the_variables_that_trainmark_sets_itself_are_on_the_list():
     [
         ("LD_PRELOAD= /opt/a.so.2:me/b.so  ../c.so", "a.so.2:b.so:c.so"),
         ("XLA_FLAGS=--xla_dump_to=/home/me/d --xla_gpu_x=true", "--xla_dump_to=d --xla_gpu_x=true"),
-        ("XLA_FLAGS=--xla_gpu_cuda_data_dir='/usr/local/cuda'", "--xla_gpu_cuda_data_dir='cuda'"),
-        ("XLA_FLAGS=/home/me/flags.txt --xla_dump_to=/home/me/", "flags.txt --xla_dump_to="),
         ("CUDA_VISIBLE_DEVICES=MIG-GPU-8f0c/1/0,GPU-2", "MIG-GPU-8f0c/1/0,GPU-2"),
-        ("OMP_PLACES={0:4}:4:4", "{0:4}:4:4"),
         ("XLA_FLAGS=--xla_a=1 --xla_dump_to=s3://me:p=w@host/d --xla_b=2", "--xla_a=1 host/d --xla_b=2"),
         ("JAX_COMPILATION_CACHE_DIR=/home/me/cache", "(a folder)"),
-        ("JAX_COMPILATION_CACHE_DIR=", ""),
         ("TF_XLA_FLAGS=" + "x" * 301, "x" * 300),
     ],
 )
@@ -320,14 +220,8 @@ SGE = {"JOB_ID": "7", "SGE_ROOT": "/opt/sge"}
         (SGE, "gridengine", "7"),
         (SGE | {"SGE_TASK_ID": "3"}, "gridengine", "7.3"),
         ({"JOB_ID": "7", "SGE_TASK_ID": "undefined"}, "gridengine", "7"),
-        ({"PBS_JOBID": "55.head"}, "pbs", "55.head"),
-        ({"LSB_JOBID": "9"}, "lsf", "9"),
-        ({"FLUX_JOB_ID": "ab2C", "SLURM_JOB_ID": "123"}, "flux", "ab2C"),
-        ({"AZ_BATCH_JOB_ID": "j-1", "AZ_BATCH_TASK_ID": "t_2"}, "azure-batch", "j-1.t_2"),
-        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "HOSTNAME": "train-x7"}, "kubernetes", "train-x7"),
-        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "HOSTNAME": "n", "SLURM_JOB_ID": "5"}, "slurm", "5"),
         ({"JOB_ID": "7"}, None, None),
-        ({"SLURM_JOB_ID": "", "HOSTNAME": "laptop", "AZ_BATCH_TASK_ID": "t"}, None, None),
+        ({"SLURM_JOB_ID": ""}, None, None),
     ],
 )
 def test_schedulers(monkeypatch, variables, name, job_id):

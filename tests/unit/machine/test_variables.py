@@ -1,20 +1,10 @@
-"""Numbers in environment variables: units, empty texts and nonsense."""
+"""Environment variables: seconds in them, and those that a job does not get."""
 
 import pytest
 
 from trainmark.errors import ConfigError
 from trainmark.frameworks.registry import unset_settings_of_frameworks
-from trainmark.machine.variables import VARIABLES, mib_in, seconds_in, unset_settings
-
-
-@pytest.mark.parametrize(
-    ("text", "mib"),
-    [("4096", 4096), ("4G", 4096), ("4gb", 4096), (" 512M ", 512), ("2048K", 2), ("1.5T", 1.5 * 2**20)]
-    + [(nothing, None) for nothing in ("", "0", "-1", "4X", "all", "nan", "4096,4096")],
-)
-def test_the_memory_of_a_job(monkeypatch, text, mib):
-    monkeypatch.setenv("SLURM_MEM_PER_NODE", text)
-    assert mib_in("SLURM_MEM_PER_NODE") == mib
+from trainmark.machine.variables import VARIABLES, seconds_in, unset_settings
 
 
 def test_seconds(monkeypatch):

@@ -21,27 +21,18 @@ class Kernel:
     def __init__(self, folder, monkeypatch):
         self.folder, self.now, self.slept, self.cpu = folder, 100.0, 0.0, 10.0
         self.ticks = {name: [0] * 8 for name in ("cpu0", "cpu1", "cpu2")}
-        (folder / "task" / "7").mkdir(parents=True)
-        self.queued(0)
         self.write()
         monkeypatch.setattr(module, "STAT", folder / "stat")
-        monkeypatch.setattr(module, "TASKS", folder / "task")
-        monkeypatch.setattr(module, "PRESSURE", folder / "pressure")
         monkeypatch.setattr(module, "_cpu_seconds", lambda: self.cpu)
         monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(module, "_suspended_seconds", lambda: self.slept)
         monkeypatch.setattr(module, "Heartbeat", lambda: None)
         monkeypatch.setattr(module, "throttle_files", list)
 
-    def queued(self, seconds, thread="7"):
-        (self.folder / "task" / thread).mkdir(exist_ok=True)
-        (self.folder / "task" / thread / "schedstat").write_text(f"5 {int(seconds * 1e9)} 3\n")
-
     def write(self):
         total = " ".join("9" * 10)
         lines = [f"{name} {' '.join(map(str, ticks))} 0 0" for name, ticks in self.ticks.items()]
         (self.folder / "stat").write_text("\n".join([f"cpu  {total}", *lines, "intr 1 2 3"]))
-        (self.folder / "pressure").write_text("some avg10=0.00 avg60=0.00 avg300=0.00 total=2500000\nfull total=1\n")
 
 
 @pytest.fixture
@@ -59,29 +50,23 @@ def test_a_stretch_counts_the_cpu_time_of_others_on_the_cpus_held(kernel):
     kernel.ticks["cpu1"][7] += 50
     kernel.ticks["cpu2"][3] += 9999  # not held
     kernel.write()
-    kernel.queued(0.25)
-    kernel.queued(0.5, thread="8")  # begun since
     kernel.slept += 60
     (stretch,) = watch.after(3)
     assert stretch["epochs"] == [1, 3]
-    assert {name: stretch[name] for name in COUNTED if name != "involuntary_switches"} == {
-        "seconds": 4.0, "cpu_seconds": 3.0, "queued_seconds": 0.75, "foreign_seconds": pytest.approx(1.5),
-        "steal_seconds": 0.5, "throttled_seconds": None, "suspended_seconds": pytest.approx(60),
-        "stopped_seconds": None, "pressure_seconds": 0.0,
+    assert {name: stretch[name] for name in COUNTED} == {
+        "seconds": 4.0, "cpu_seconds": 3.0, "foreign_seconds": pytest.approx(1.5), "steal_seconds": 0.5,
+        "throttled_seconds": None, "suspended_seconds": pytest.approx(60), "stopped_seconds": None,
     }  # fmt: skip
-    assert (stretch["frequency_mhz"], stretch["gpu_processes"]) == (None, None)
 
 
 def test_missing_counters_are_none_and_no_disturbance(kernel, tmp_path):
-    for name in ("stat", "pressure"):
-        (tmp_path / name).unlink()
+    (tmp_path / "stat").unlink()
     watch = Watch((0, 1), None)
     watch.begin(1)
     kernel.now += 1
     (stretch,) = watch.after(1)
-    assert {name for name in COUNTED if stretch[name] is None} == {
-        "foreign_seconds", "steal_seconds", "throttled_seconds", "stopped_seconds", "pressure_seconds",
-    }  # fmt: skip
+    missing = {"foreign_seconds", "steal_seconds", "throttled_seconds", "stopped_seconds"}
+    assert {name for name in COUNTED if stretch[name] is None} == missing
     assert disturbance([stretch], 2) is None
 
 
@@ -90,8 +75,9 @@ def test_short_epochs_share_a_stretch_to_limit_the_cost(kernel, monkeypatch):
 
     def read():
         kernel.now += 0.001
+        return 0.0
 
-    monkeypatch.setattr(module, "_pressure_seconds", read)
+    monkeypatch.setattr(module, "_suspended_seconds", read)
     watch = Watch((0, 1), None)
     watch.begin(0)
     stretches = watch.after(0, force=True)
@@ -105,9 +91,9 @@ def test_short_epochs_share_a_stretch_to_limit_the_cost(kernel, monkeypatch):
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("nr_periods 3\nthrottled_usec 2500000\n", 2.5), ("nr_throttled 3\nthrottled_time 1500000000\n", 1.5), ("", None)],
+    [("nr_periods 3\nthrottled_usec 2500000\n", 2.5), ("", None)],
 )
-def test_throttling_is_read_from_both_versions_of_control_groups(tmp_path, text, seconds):
+def test_throttling_is_read_from_control_groups(tmp_path, text, seconds):
     (tmp_path / "cpu.stat").write_text(text)
     assert cpus_module.throttled_seconds([tmp_path / "cpu.stat"]) == seconds
 

@@ -48,14 +48,6 @@ def test_the_least_disturbed_attempt_stays_and_all_are_known(run, shares, kept, 
     assert not (tmp_path / "run" / FOLDER).exists()
 
 
-def test_weights_that_were_removed_after_their_evaluation_stay_removed(run, tmp_path):
-    run(attempt(0.1))
-    (tmp_path / "run" / "weights.npz").rename(tmp_path / "run" / "evaluation.json")
-    with pytest.raises(FileNotFoundError, match="weights"):
-        run(attempt(0.8))
-    assert (tmp_path / "run" / "evaluation.json").read_text() == "1"
-
-
 def test_an_attempt_of_other_settings_is_no_attempt_of_this_run(run):
     run(attempt(0.1))
     assert run(attempt(0.8), is_of_this_run=lambda record: False)[0] == attempt(0.8)

@@ -15,7 +15,6 @@ from trainmark.records.step_losses import encode_step_losses
 VALID = {
     "ok": record(epochs=4),
     "diverged": records_for_tests.diverged(),
-    "infinite": records_for_tests.diverged(kind="inf"),
     "out of memory": records_for_tests.out_of_memory(),
     "on a gpu": record(device="gpu"),
     "tuned, with fewer threads": record(loop="tuned", changes={"provenance.threads": 1}),
@@ -24,7 +23,6 @@ VALID = {
     ),
     "from a stream": streamed(record(epochs=3), waiting=0.25, evaluation_steps=5),
     "from a stream, all of it waiting": streamed(record(changes={"network.dropout": True}), waiting=1.0),
-    "evaluated at the end of epochs alone": streamed(record(), evaluation_steps=12),
     "diverged from a stream": streamed(records_for_tests.diverged(), top5_accuracy=0.0, evaluation_steps=12),
     "the whole set a step": record(
         changes={"settings.batch_size": "full"}
@@ -58,13 +56,10 @@ EDITED = {
     ),
     "time of an epoch": (SHORTER, "its phase steady is 0.250000 s, but its epochs and first step give 0.125000 s"),
     "more threads than CPUs": ({"provenance.threads": 3}, "its number of threads is 3 in its stock loop, but"),
-    "fewer threads in the stock loop": ({"provenance.threads": 1}, "its number of threads is 1 in its stock"),
     "programs from a cache that is off": ({"compilation_cache": {"hits": 3, "misses": 0}}, "it counts programs of a"),
     "a phase moved to another": ({"phases_seconds.steady": 0.125, "phases_seconds.other": 0.25}, "its phase steady is"),
-    "wall time": ({"wall_seconds": 0.5}, "its phases sum to"),
     "first step": ({"result.first_step_seconds": 0.25, "result.training_seconds": 0.75}, "its phase compilation is"),
     "an epoch left out": ({"run.epochs": 3}, "its curves hold 2 epochs, but its status ok implies 3"),
-    "an epoch twice": ({"curves.1.epoch": 1}, "its curves hold the epochs [1, 1]"),
     "warm-up called steady": ({"curves.0.part": "steady"}, "its warm_up epochs are not the first epochs of"),
     "a session hidden": ({"resumes": 1}, "its 1 sessions begin with the epochs [1], but its resumes are 1"),
     "dataset": ({"dataset.name": "mnist"}, "its dataset is mnist in one place and digits in another"),
@@ -94,16 +89,8 @@ def test_a_peak_that_contradicts_the_rest_is_found(changes, message):
     assert any(message in phrase for phrase in contradictions(edited)), list(contradictions(edited))
 
 
-def test_a_share_above_the_peak_is_no_contradiction():
-    """Algorithms such as Winograd's need fewer operations for a convolution than are counted."""
-    fast = with_peak(record(), matrix_flops=1e9)
-    assert fast["peak"]["share_of_peak"] > 5
-    assert list(contradictions(fast)) == []
-
-
 TOP5 = "curves.1.evaluations.test.top5_accuracy"
 EDITED_STREAMED = {
-    "top-5 accuracy of the result": ({"result.test_top5_accuracy": 0.95}, "result.test_top5_accuracy is 0.95"),
     "top-5 accuracy everywhere": (
         {"result.test_top5_accuracy": 0.993, TOP5: 0.993},
         "in epoch 2 the top-5 accuracy on the test split is not a whole number of samples",
@@ -112,14 +99,11 @@ EDITED_STREAMED = {
         {"result.test_top5_accuracy": 0.7, TOP5: 0.7},
         "in epoch 2 the top-5 accuracy on the test split is below the accuracy",
     ),
-    "a top-5 accuracy left out": ({"curves.0.evaluations.test.top5_accuracy": None}, "some of its evaluations have"),
-    "accuracy within an epoch": ({"step_evaluations.1.accuracy": 0.499}, "after step 10 the accuracy on the test"),
     "an evaluation within an epoch left out": ({"step_evaluations": []}, "its evaluations within epochs are after"),
     "an evaluation at another step": (
         {"step_evaluations.1.step": 11},
         "its evaluations within epochs are after the steps [5, 11, 17, 22], but its settings imply [5, 10, 17, 22]",
     ),
-    "an evaluation in another epoch": ({"step_evaluations.1.epoch": 2}, "its evaluations within epochs are after"),
     "an evaluation before the one before it": (
         {"step_evaluations.1.training_seconds": 0.1},
         "after step 10 it had trained for 0.100000 s, but its epochs allow 0.104167 to 0.250000 s",

@@ -118,7 +118,7 @@ def test_evaluations_within_epochs_stand_between_the_epochs(tmp_path):
 
 
 def test_summary_leaves_censored_runs_out_of_medians_and_counts_them(runs_of):
-    energy = {"energy": {"training_joules": 8.0, "source": "rapl", "reason": None}}
+    energy = {"energy": {"training_joules": 8.0, "source": "nvml", "reason": None}}
     runs = runs_of(
         record("a", 1, loss=0.5, seconds=1.0, changes=energy),
         record("a", 2, loss=0.7, seconds=5.0),

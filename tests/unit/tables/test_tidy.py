@@ -137,7 +137,7 @@ def test_speed_ups_are_over_the_baseline(made, tmp_path):
     ],
 )
 def test_a_run_of_an_hour_on_two_cpus_costs(device, prices, expected):
-    energy = {"training_joules": 7.2e6, "source": "rapl", "reason": None}
+    energy = {"training_joules": 7.2e6, "source": "nvml", "reason": None}
     costs = costs_of(changed(record("a", device=device, epochs=4), HOUR | {"energy": energy}), prices)
     assert costs["cost"] == (expected if expected is None else pytest.approx(expected))
     assert costs["epoch_cost"] == (expected if expected is None else pytest.approx(expected / 4))

@@ -5,7 +5,10 @@ Snakefile in use.
 """
 
 import os
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +18,8 @@ from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
+
+CANCEL_SECONDS = 10
 
 
 @dataclass
@@ -45,10 +50,13 @@ class Executor(RemoteExecutor):
         os.environ.pop("SNAKEMAKE_PROFILE", None)  # a job inherits it, and its own call of snakemake runs locally
 
     @cached_property
-    def _cluster(self) -> Any:
-        from trainmark.cluster.executor import Cluster
+    def _cluster(self) -> tuple[Any, Any]:
+        """A listing of the scheduler's jobs, and the site file. Raises ClusterError for an unknown profile."""
+        from trainmark.cluster.listing import Listing
+        from trainmark.cluster.site import read_site, scheduler_of
 
-        return Cluster(self.workflow.executor_settings.scheduler)
+        scheduler = scheduler_of(self.workflow.executor_settings.scheduler)
+        return Listing(scheduler), read_site(scheduler)
 
     def get_job_exec_suffix(self, job: JobExecutorInterface) -> str:
         """See `RemoteExecutor`. A scheduler may take other statuses than 0 and 1 for a request."""
@@ -60,10 +68,12 @@ class Executor(RemoteExecutor):
 
     def run_job(self, job: JobExecutorInterface) -> None:
         """Submit a job, or follow that of an earlier call."""
+        from trainmark.cluster.submission import submit
+
         script = self.get_jobscript(job)
         self.write_jobscript(job, script)
         submitted = SubmittedJobInfo(job)
-        submitted.external_jobid = self._cluster.submit(Path(script))
+        submitted.external_jobid = submit(Path(script), *self._cluster)
         if submitted.external_jobid:
             self.report_job_submission(submitted)
         else:
@@ -73,8 +83,10 @@ class Executor(RemoteExecutor):
         self, active_jobs: Sequence[SubmittedJobInfo]
     ) -> AsyncGenerator[SubmittedJobInfo, None]:
         """Report the jobs that have ended, and yield the others."""
+        from trainmark.cluster.status import status
+
         for one in active_jobs:
-            state = self._cluster.status(one.external_jobid)
+            state = status(one.external_jobid, self._cluster[0])
             if state == "success":
                 self.report_job_success(one)
             elif state == "failed":
@@ -83,5 +95,13 @@ class Executor(RemoteExecutor):
                 yield one
 
     def cancel_jobs(self, active_jobs: Sequence[SubmittedJobInfo]) -> None:
-        """Cancel all jobs. Snakemake passes on those only whose state it is not just asking for."""
-        self._cluster.cancel()
+        """Cancel all jobs, in a process that a second Ctrl-C does not reach, and that goes on after CANCEL_SECONDS.
+
+        Snakemake passes on those jobs only whose state it is not just asking for.
+        """
+        from trainmark.cluster.submission import CANCEL
+
+        command = [sys.executable, str(CANCEL), self.workflow.executor_settings.scheduler]
+        process = subprocess.Popen(command, start_new_session=True)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(CANCEL_SECONDS)

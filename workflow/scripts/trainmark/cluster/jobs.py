@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import shlex
-import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,8 +29,6 @@ FOLDER = Path(".snakemake/cluster")
 OUTPUT = "results/logs/cluster/{name}.log"
 """The output of a job, beside the log of its rule."""
 
-CODE = Path("results/code")
-
 RUNS = "runs-"
 """Beginning of the name of a group of runs (Campaign.group)."""
 
@@ -48,14 +45,13 @@ class Job:
 
     rule: name of the rule; of a group the name of the group.
     outputs: its output files; of a group those of all its jobs.
-    wildcards, params: those of the rule; empty for a group.
+    params: those of the rule; empty for a group.
     threads, resources: as Snakemake gives them.
     logs: the log of the rule; of a group those of its runs.
     """
 
     rule: str
     outputs: tuple[str, ...]
-    wildcards: Mapping[str, str]
     params: Mapping[str, Any]
     threads: int
     resources: Mapping[str, Any]
@@ -70,7 +66,6 @@ class Job:
         job = cls(
             rule=properties.get("rule") or properties["groupid"],
             outputs=tuple(sorted(properties["output"] or [properties["jobid"]])),
-            wildcards=properties.get("wildcards", {}),
             params=properties.get("params", {}),
             threads=properties["threads"],
             resources=properties["resources"],
@@ -232,10 +227,3 @@ def node_script(job_script: str, name: str, values: Mapping[str, Any], site: Sit
             "",
         ]
     )
-
-
-def keep_code() -> None:
-    """Copy the workflow's code into the results, once for each state of it."""
-    scripts = Path(__file__).parents[2]
-    if not (copy := CODE / code_digest()).exists():
-        shutil.copytree(scripts.parent, copy, ignore=shutil.ignore_patterns("__pycache__"))

@@ -14,9 +14,6 @@ from trainmark.errors import ClusterError, SilentError
 LISTING_SECONDS = 5
 """A listing is used for this time, so that many jobs cost one query."""
 
-REMINDER_SECONDS = 600
-"""Time between two lines that say that the scheduler does not answer."""
-
 
 def ask(command: Iterable[str], scheduler: Scheduler) -> str:
     """Return the output of a command of the scheduler.
@@ -56,8 +53,7 @@ class Listing:
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         self._lock = threading.Lock()
-        self._time = self._said = 0.0
-        self._silent_since: float | None = None
+        self._time, self._silent = 0.0, False
         self._jobs: dict[str, Listed] | None = None
 
     def recent(self, seconds: float = LISTING_SECONDS) -> tuple[float, dict[str, Listed] | None]:
@@ -72,22 +68,19 @@ class Listing:
             return self._time, None if self._jobs is None else dict(self._jobs)
 
     def _renew(self, now: float) -> None:
-        title = self.scheduler.title
+        title, was_silent = self.scheduler.title, self._silent
         try:
-            self._time, self._jobs = now, list_jobs(self.scheduler)
+            self._time, self._jobs, self._silent = now, list_jobs(self.scheduler), False
         except SilentError as error:
-            if now - self._said > REMINDER_SECONDS:
-                minutes = f" since {int(now - self._silent_since) // 60} minutes" if self._silent_since else ""
+            self._time, self._jobs, self._silent = time.time(), None, True
+            if not was_silent:
                 say(
-                    f"{title} does not answer{minutes} ({error}); its jobs go on, and this workflow waits. After "
-                    "Ctrl-C, the next call finds the jobs again"
+                    f"{title} does not answer ({error}); its jobs go on, and this workflow waits. After Ctrl-C, the "
+                    "next call finds the jobs again"
                 )
-                self._said = now
-            self._time, self._jobs, self._silent_since = time.time(), None, self._silent_since or now
         else:
-            if self._silent_since:
+            if was_silent:
                 say(f"{title} answers again")
-            self._said, self._silent_since = 0.0, None
 
     def add(self, job_id: str, name: str) -> None:
         """Add a job that was just submitted."""

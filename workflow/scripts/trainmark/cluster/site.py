@@ -19,9 +19,6 @@ SITE_FILE = "config/site.yaml"
 MOST_RUNS_PER_JOB = 50
 """Snakemake does not tell the outputs of a job with more than 100, and a group that fails is submitted again whole."""
 
-PREVIEW_VARIABLE = "TRAINMARK_PREVIEW"
-"""Environment variable that makes a dry run print the submit commands of the profile that it names."""
-
 
 @dataclass(frozen=True)
 class Site:
@@ -32,7 +29,6 @@ class Site:
     lock_folder: folder for the locks on CPUs and GPUs, which all jobs of a node share.
     scratch: folder on the disk of a node, to which datasets are copied once.
     runs_per_job: number of trainings that one job of the scheduler does, one after the other.
-    keep_code: whether a copy of the code is kept with the results.
     """
 
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -40,7 +36,6 @@ class Site:
     lock_folder: str = "$HOME/.trainmark-locks/$(hostname)"
     scratch: str = ""
     runs_per_job: int = 1
-    keep_code: bool = False
 
 
 def site_file() -> Path:
@@ -90,7 +85,7 @@ def _mistakes(document: Mapping[str, Any], scheduler: Scheduler) -> Iterator[str
 NUMBERS = {"runtime", "mem_mb", "threads", "gpu", "nodes", "tasks"}
 """Options that are numbers. `runtime` is in minutes."""
 
-ALLOWED: dict[Any, str] = {str: "a text", int: "a whole number", bool: "true or false"}
+ALLOWED: dict[Any, str] = {str: "a text", int: "a whole number"}
 
 
 def _mistaken_options(options: object, scheduler: Scheduler) -> Iterator[str]:

@@ -13,12 +13,14 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from trainmark.cluster.jobs import FOLDER, Job, keep_code, node_script, submit_command, values_of
+from trainmark.cluster.jobs import FOLDER, Job, node_script, submit_command, values_of
 from trainmark.cluster.listing import LISTING_SECONDS, Listing, ask, list_jobs, say
 from trainmark.cluster.schedulers import Listed, Scheduler
 from trainmark.cluster.site import Site
 from trainmark.errors import ClusterError, SilentError
 from trainmark.files.whole import write_text
+
+CANCEL = Path(__file__).parents[2] / "cancel_jobs.py"
 
 NO_ANSWER_SECONDS = 600
 """After this time without an answer of the scheduler a submission fails."""
@@ -67,8 +69,6 @@ def _submit(job: Job, job_script: str, listing: Listing, site: Site) -> str:
             (folder / left).unlink(missing_ok=True)
         for key in ("stdout", "stderr"):
             Path(values.get(key) or values["stdout"]).parent.mkdir(parents=True, exist_ok=True)
-        if site.keep_code:
-            keep_code()
         command = submit_command(values, scheduler)
         write_text(folder / "job.sh", node_script(job_script, name, values, site, command))
         job_id = _send([*command, str(folder / "job.sh")], name, listing)

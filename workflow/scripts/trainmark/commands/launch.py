@@ -6,7 +6,9 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from trainmark.errors import CommandError
@@ -16,7 +18,10 @@ from trainmark.recipes.command import filled
 
 LIBRARY = Path(__file__).parents[1]
 
-PROBE = Path(__file__).with_name("probe.py")
+PROBE, EVENTS = (Path(__file__).with_name(name) for name in ("probe.py", "events.py"))
+"""Scripts that the command's own Python runs."""
+
+TIMEOUT_SECONDS = 120
 
 RUNTIMES = ("apptainer", "singularity")
 
@@ -24,8 +29,6 @@ NOTED = ("chainer", "cupy", "jax", "jaxlib", "keras", "numpy", "tensorflow", "te
 """Packages whose versions the record and the report name."""
 
 DIGEST = re.compile(r"sha256[:-]([0-9a-f]{64})")
-
-UNKNOWN = {"kind": "unknown", "name": None, "image_digest": None}
 
 
 def words_of(
@@ -86,36 +89,64 @@ def _container(image: str | None, run: Run, folder: Path) -> list[str]:
     return [runtime, "exec", *gpu, "--bind", str(folder), "--pwd", str(folder), image]
 
 
-def environment_of(
-    words: list[str], variables: Mapping[str, str], folder: Path, image: str | None, named: bool
-) -> dict:
-    """Return python, versions and environment of the command, as the provenance of a record holds them.
+def interpreter_of(words: Sequence[str], image: str | None, named: bool) -> list[str]:
+    """Return the words that start the command's Python: the one that it starts, or that its environment or image has.
 
-    They are those of the Python that the command starts or that its environment or image has, and unknown otherwise.
+    Empty if there is none.
 
-    words, variables: of the command. named: whether it has an environment or an image of its own.
+    words: of the command. named: whether it has an environment or an image of its own.
     """
     at = words.index(image) + 1 if image else 0
-    python = words[at] if Path(words[at]).name.startswith("python") else "python" if named else None
-    unknown = {"python": "unknown", "versions": {}, "environment": UNKNOWN | digest_of_packages({})}
-    if python is None:
-        return unknown
-    try:
-        done = subprocess.run(
-            [*words[:at], python, "-c", PROBE.read_text()],
-            env=dict(variables), cwd=folder, capture_output=True, text=True, timeout=120, check=True,
-        )  # fmt: skip
-        found = json.loads(done.stdout.splitlines()[-1])
-        packages = found["packages"]
-    except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError):
-        return unknown
+    if Path(words[at]).name.startswith("python"):
+        return list(words[: at + 1])
+    return [*words[:at], "python"] if named else []
+
+
+def environment_of(interpreter: list[str], variables: Mapping[str, str], folder: Path, image: str | None) -> dict:
+    """Return python, versions and environment of a command's Python, as the provenance of a record holds them.
+
+    They are unknown if there is no Python, or an old one.
+    """
+    found: dict = {"python": "unknown", "kind": "unknown", "name": None, "packages": {}}
+    if interpreter:
+        with suppress(OSError, subprocess.SubprocessError, ValueError, LookupError):
+            found = json.loads(_printed(interpreter, PROBE, [], variables, folder).splitlines()[-1])
+    packages = found["packages"]
     environment = {"kind": found["kind"], "name": found["name"], "image_digest": None}
-    if image:
+    if image and packages:
         digest = DIGEST.search(image)
-        environment = {
-            "kind": "container",
-            "name": Path(image).name.partition("@")[0],
-            "image_digest": digest and digest[1],
-        }
+        name = Path(image).name.partition("@")[0]
+        environment = {"kind": "container", "name": name, "image_digest": digest and digest[1]}
     versions = {name: version for name, version in packages.items() if name.replace("_", "-") in NOTED}
     return {"python": found["python"], "versions": versions, "environment": environment | digest_of_packages(packages)}
+
+
+def _printed(
+    interpreter: Sequence[str], script: Path, arguments: Sequence[str], variables: Mapping[str, str], folder: Path
+) -> str:
+    """Return what a script prints, run by a Python. Raises OSError or SubprocessError if it fails."""
+    return subprocess.run(
+        [*interpreter, "-c", script.read_text(), *arguments],
+        env=dict(variables), cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=True,
+    ).stdout  # fmt: skip
+
+
+def scalars_of(
+    interpreter: list[str], path: Path, variables: Mapping[str, str], folder: Path
+) -> list[tuple[float, bytes]]:
+    """Return the scalars of TensorBoard's event files in a folder, as `metrics.read_entries` takes them.
+
+    They are read by the command's Python or, where that has neither tensorboard nor TensorFlow, by trainmark's.
+
+    Raises CommandError if they can't be read.
+    """
+    pythons: list[tuple[list[str], Mapping[str, str]]] = [(interpreter, variables), ([sys.executable], os.environ)]
+    for words, environment in pythons if interpreter else pythons[1:]:
+        try:
+            return [(0.0, _printed(words, EVENTS, [str(path)], environment, folder).encode())]
+        except (OSError, subprocess.SubprocessError) as error:
+            said = str(getattr(error, "stderr", None) or error).strip().rpartition("\n")[2]
+    raise CommandError(
+        f"TensorBoard's event files in {path.name} can't be read ({said}): install tensorboard beside the command, or "
+        "let it write a CSV file"
+    )

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainmark.commands.tensorboard import read_scalars
 from trainmark.errors import CommandError
 from trainmark.recipes.command import columns_of, metrics_file, patterns_of
 
@@ -57,8 +56,8 @@ def read_entries(metrics: Mapping, text: Chunks, path: Path | None) -> list[Entr
     """Return what the command reported of each epoch, in order, with the reports of one epoch merged.
 
     metrics: the key `metrics` of the command, with defaults.
-    text: the command's output or, for a format of lines, the pieces of its file.
-    path: the file or folder of the other formats.
+    text: the command's output; for a format of lines, the pieces of its file; for tensorboard, what events.py prints.
+    path: the file of the other formats.
 
     Raises CommandError if it can't be read.
     """
@@ -106,7 +105,7 @@ def _csv(metrics: Mapping, text: Chunks, _: Path | None) -> Iterator[Entry]:
         if not line.strip():
             continue
         if not header:
-            delimiter = max(",;\t", key=lambda mark: (_known(metrics, _cells(line, mark)), line.count(mark)))
+            delimiter = next((mark for mark in ";\t" if mark in line), ",")
             header = _cells(line, delimiter)
             _check_header(metrics, header)
             continue
@@ -124,19 +123,14 @@ def _cells(line: str, delimiter: str) -> list[str]:
     return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])]
 
 
-def _known(metrics: Mapping, header: Sequence[str]) -> int:
-    return sum(column in header for name, column in columns_of(metrics).items() if name != "epoch")
-
-
 def _check_header(metrics: Mapping, header: Sequence[str]) -> None:
     """Raise CommandError if a column that the config names is not there, or there twice, or if no column is known."""
-    missing = [
-        column for name, column in columns_of(metrics).items() if name in metrics["columns"] and column not in header
-    ]
-    if missing or not _known(metrics, header):
-        lacking = missing[0] if missing else ", ".join(columns_of(metrics).values())
+    columns = columns_of(metrics)
+    missing = [column for name, column in columns.items() if name in metrics["columns"] and column not in header]
+    if missing or not {columns[name] for name in columns.keys() - {"epoch"}} & {*header}:
+        lacking = missing[0] if missing else ", ".join(columns.values())
         raise CommandError(f"{source_of(metrics)} lacks the column {lacking}; it has {', '.join(header)[:200]}")
-    if twice := [column for column in columns_of(metrics).values() if header.count(column) > 1]:
+    if twice := [column for column in columns.values() if header.count(column) > 1]:
         raise CommandError(f"{source_of(metrics)} has the column {twice[0]} twice: let each column have its own name")
 
 
@@ -172,16 +166,20 @@ def _log_report(metrics: Mapping, _: Chunks, path: Path | None) -> Iterator[Entr
         yield from _row(metrics, row, f"the entry {_shown(json.dumps(row))}", None)
 
 
-def _tensorboard(metrics: Mapping, _: Chunks, path: Path | None) -> Iterator[Entry]:
+def _tensorboard(metrics: Mapping, text: Chunks, _: Path | None) -> Iterator[Entry]:
     """One entry per step. Its time is the largest wall time of its scalars."""
-    assert path is not None, "the config names a file"
     names = {tag: name for name, tag in columns_of(metrics).items()}
     steps: dict[int, dict[str, float]] = {}
-    for wall_time, step, tag, value in read_scalars(path):
-        if tag in names:
-            found = steps.setdefault(step, {"elapsed_seconds": wall_time})
-            found |= _numbers(metrics, {names[tag]: value}, f"step {step} of the tag {tag}")
-            found["elapsed_seconds"] = max(found["elapsed_seconds"], wall_time)
+    for _seen, line in lines_of(text):
+        wall_time, step, tag, value = json.loads(line)
+        if tag not in names:
+            continue
+        values = steps.setdefault(step, {"elapsed_seconds": wall_time})
+        number = _numbers(metrics, {names[tag]: value}, f"step {step} of the tag {tag}")[names[tag]]
+        earlier = values.get(names[tag], number)
+        if str(earlier) != str(number):  # as text, NaN equals NaN
+            raise CommandError(f"{source_of(metrics)} has {earlier:g} and {number:g} as the tag {tag} at step {step}")
+        values |= {names[tag]: number, "elapsed_seconds": max(values["elapsed_seconds"], wall_time)}
     for _step, values in sorted(steps.items()):
         yield Entry(values, None)
 
@@ -208,20 +206,13 @@ def _numbers(metrics: Mapping, found: Mapping[str, Any], where: str) -> dict[str
             raise CommandError(
                 f"{source_of(metrics)} has {_shown(str(value))} as {name}, which is no number, in {where}"
             )
-        if name.endswith("accuracy"):
-            number = _share(metrics, number, name, where)
-        numbers[name] = number
+        if name.endswith("accuracy") and not 0 <= number <= metrics["accuracy_of"]:
+            raise CommandError(
+                f"{source_of(metrics)} has {number:g} as {name}, which is not between 0 and "
+                f"{metrics['accuracy_of']:g}, in {where}; if that is percent, set accuracy_of: 100"
+            )
+        numbers[name] = number / metrics["accuracy_of"] if name.endswith("accuracy") else number
     return numbers
-
-
-def _share(metrics: Mapping, accuracy: float, name: str, where: str) -> float:
-    share: float = accuracy / metrics["accuracy_of"]
-    if not 0 <= share <= 1:
-        raise CommandError(
-            f"{source_of(metrics)} has {accuracy:g} as {name}, which is not between 0 and {metrics['accuracy_of']:g}, "
-            f"in {where}; if that is percent, set accuracy_of: 100"
-        )
-    return share
 
 
 def source_of(metrics: Mapping) -> str:

@@ -2,19 +2,18 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
 
-from trainmark.commands.guard import adopt_orphans, stop_all
+from trainmark.commands.guard import adopt_orphans, end_descendants
 from trainmark.commands.metrics import LARGEST_MIB
 from trainmark.errors import CommandError
 
@@ -88,7 +87,7 @@ class CommandProcess:
         ran.start = time.monotonic()
         # Started in the main thread: the kernel tells the guard when the thread that started it ends.
         self._guard = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(GUARD), str(writing), *self._words],
+            [sys.executable, "-I", str(GUARD), str(writing), *self._words],
             cwd=self._folder, env=dict(self._variables), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, pass_fds=[writing], start_new_session=True,
         )  # fmt: skip
@@ -105,15 +104,13 @@ class CommandProcess:
             status = json.loads(status_line.readline() or "{}")
         self._guard.wait()
         if not status:  # somebody killed the guard, and this process adopted what it guarded
-            stop_all()
+            end_descendants(0)
         done.set()
         for thread in threads:
             thread.join()
-        ran.code, ran.left = status.get("code"), status.get("left", [])
-        ran.stopped_seconds = status.get("stopped_seconds", 0.0)
-        ran.end = status.get("end", time.monotonic())
         if "error" in status:
             raise CommandError(f"{self._words[0]} can't be started: {status['error']}")
+        ran = self._ran = replace(ran, **{"end": time.monotonic()} | status)
         if self._excess:
             raise CommandError(self._excess)
         if ran.code is None and ran.over_mib is None:
@@ -123,14 +120,9 @@ class CommandProcess:
     def stop(self) -> None:
         """Stop the command and all that it started, and wait for their end. It may be called in a signal handler."""
         if self._guard:
-            self._tell_guard()
-            while not _is_gone(self._guard.pid):
-                time.sleep(POLL_SECONDS)
-
-    def _tell_guard(self) -> None:
-        with suppress(ProcessLookupError):
-            if self._guard:
-                os.kill(self._guard.pid, signal.SIGTERM)
+            self._guard.terminate()
+            with suppress(psutil.NoSuchProcess):
+                psutil.Process(self._guard.pid).wait()
 
     def _pump(self) -> None:
         """Copy the output to this process's own, which is its log, and keep it with the times of its pieces."""
@@ -164,25 +156,17 @@ class CommandProcess:
         while not done.wait(MEMORY_POLL_SECONDS):
             if (now_mib := _tree_mib(self._guard.pid)) > limit_mib:
                 self._ran.over_mib = now_mib
-                return self._tell_guard()
+                return self._guard.terminate()
 
     def _refuse(self, sentence: str) -> None:
-        if not self._excess:
+        if not self._excess and self._guard:
             self._excess = sentence
-            self._tell_guard()
+            self._guard.terminate()
 
 
 def too_large(path: Path) -> str:
     """Say that a file is larger than what is read."""
     return f"{path.name} has more than {LARGEST_MIB} MiB: let the command write less to it"
-
-
-def _is_gone(process_id: int) -> bool:
-    """Whether a process has ended, be it reaped by `wait` or not."""
-    try:
-        return psutil.Process(process_id).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 def _tree_mib(process_id: int) -> float:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainmark.commands.curves import curves_of
-from trainmark.commands.launch import environment_of, variables_of, words_of
-from trainmark.commands.metrics import lines_of, read_entries
+from trainmark.commands.launch import environment_of, interpreter_of, scalars_of, variables_of, words_of
+from trainmark.commands.metrics import Chunks, lines_of, read_entries
 from trainmark.commands.process import LARGEST_BYTES, CommandProcess, Ran, too_large
 from trainmark.errors import CommandError
 from trainmark.files.checksums import sha256_of
@@ -87,10 +87,14 @@ class CommandRun:
         with self.phase_times.phase("data_load"):
             self._place_files()
         with self.phase_times.phase("import"):
-            words, variables = self._words(cpus)
+            arguments, image = (self.command, self.run, self._seed, len(cpus), self._folder), self.job.image
+            variables = variables_of(*arguments)
+            words = words_of(*arguments, variables, image)
+            interpreter = interpreter_of(words, image, named=bool(self.command["environment"] or image))
+            self._provenance |= environment_of(interpreter, variables, self._folder, image)
         self._note_device(gpu)
         self._process = CommandProcess(words, self._folder, variables, self._followed(), self._limit_mib)
-        meter, watch = open_meter(self.run.trainer.device, cpus, gpu), Watch(cpus, gpu)
+        meter, watch = open_meter(gpu), Watch(cpus, gpu)
         before_joules = meter.joules()
         watch.begin(1)
         ran = self._process.run()
@@ -103,7 +107,11 @@ class CommandRun:
         energy = {"training_joules": joules, "source": None if reason else meter.source, "reason": reason}
         if gpu:
             self._provenance["gpu"] |= {"at_end": nvml.state(gpu)}
-        return self._record(ran, machine, energy)
+        metrics, path = self.command["metrics"], self._metrics_path()
+        text = ran.grown if self._followed() else ran.output
+        if path and path.exists() and metrics["format"] == "tensorboard":
+            text = scalars_of(interpreter, path, variables, self._folder)
+        return self._record(ran, text, machine, energy)
 
     # --- before the command -------------------------------------------------------------------------------------
 
@@ -121,15 +129,6 @@ class CommandRun:
                     f"{self.job.files_folder.parent}, and snakemake fetches it again"
                 )
 
-    def _words(self, cpus: Sequence[int]) -> tuple[list[str], dict[str, str]]:
-        """Return the command's words and variables, and note what it runs with."""
-        arguments = (self.command, self.run, self._seed, len(cpus), self._folder)
-        variables = variables_of(*arguments)
-        named = bool(self.command["environment"] or self.job.image)
-        words = words_of(*arguments, variables, self.job.image)
-        self._provenance |= environment_of(words, variables, self._folder, self.job.image, named)
-        return words, variables
-
     def _note_device(self, gpu: str | None) -> None:
         described = nvml.describe(gpu) if gpu else None
         name = described.get("name") if described else self._provenance["cpu_model"]
@@ -146,14 +145,15 @@ class CommandRun:
 
     # --- after the command --------------------------------------------------------------------------------------
 
-    def _record(self, ran: Ran, machine: list[dict], energy: dict) -> dict:
+    def _record(self, ran: Ran, text: Chunks, machine: list[dict], energy: dict) -> dict:
         exceeded = None
         curves: list[dict] = []
         diverged, training_seconds = None, 0.0
         if ran.over_mib is None:
             _check_ended(ran)
-            curves, diverged, training_seconds = self._curves(ran)
-            self._remove_files()
+            curves, diverged, training_seconds = self._curves(ran, text)
+            for file in self.command["files"]:  # what the command wrote stays
+                (self._folder / file["path"]).unlink(missing_ok=True)
         else:
             exceeded = {
                 "phase": "other",
@@ -167,6 +167,7 @@ class CommandRun:
         self.phase_times.add("warm_up", training_seconds - steady_seconds)
         self.phase_times.add("steady", steady_seconds)
         phases_seconds, wall_seconds = self.phase_times.until_now()
+        session = describe_session(self._provenance, self.job.device_lock)
         return {
             "schema_version": SCHEMA_VERSION,
             "run": self._run,
@@ -189,7 +190,7 @@ class CommandRun:
             "wall_seconds": wall_seconds,
             "compilation_cache": None,
             "resumes": 0,
-            "sessions": [self._session()],
+            "sessions": [session | {"call": self.job.call, "first_epoch": 1, "restart_seconds": 0.0}],
             "machine": machine,
             "disturbed": disturbance(machine, len(cpus)),
             "other_attempts": [],
@@ -199,23 +200,14 @@ class CommandRun:
             "provenance": dict(self._provenance),
         }
 
-    def _session(self) -> dict:
-        held = describe_session(self._provenance, self.job.device_lock)
-        return held | {"call": self.job.call, "first_epoch": 1, "restart_seconds": 0.0}
-
-    def _curves(self, ran: Ran) -> tuple[list[dict], dict | None, float]:
+    def _curves(self, ran: Ran, text: Chunks) -> tuple[list[dict], dict | None, float]:
         metrics, path = self.command["metrics"], self._metrics_path()
         if path and not path.exists():
             raise CommandError(f"the command did not write {metrics_file(metrics)}, which its key metrics.file names")
         if path and path.is_file() and path.stat().st_size > LARGEST_BYTES:
             raise CommandError(too_large(path))
-        entries = read_entries(metrics, ran.grown if self._followed() else ran.output, path)
+        entries = read_entries(metrics, text, path)
         return curves_of(metrics, entries, self.run.epochs, ran.start, ran.end)
-
-    def _remove_files(self) -> None:
-        """Remove the copies of the fetched files: what the command wrote stays."""
-        for file in self.command["files"]:
-            (self._folder / file["path"]).unlink(missing_ok=True)
 
 
 def _check_ended(ran: Ran) -> None:

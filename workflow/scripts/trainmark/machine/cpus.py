@@ -4,7 +4,7 @@ import hashlib
 import os
 import platform
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
@@ -57,24 +57,18 @@ def cpu_quota() -> float | None:
 
     Control groups are nested; the smallest quota of a group and all groups above it applies.
     """
-    limits = (read_kernel_file(folder / "cpu.max") or _version_1_limit(folder) for folder in control_groups())
-    return min(filter(None, map(_parse_limit, limits)), default=None)
+    limits = (read_kernel_file(folder / "cpu.max").split() for folder in control_groups())  # quota, period; or "max"
+    return min((int(limit[0]) / int(limit[1]) for limit in limits if limit and limit[0] != "max"), default=None)
 
 
-def control_groups(controller: str = "cpu") -> Iterator[Path]:
-    """Yield the folders of this process's control groups of a controller, and of the groups above them.
-
-    Works for cgroup versions 1 and 2.
+def control_groups() -> list[Path]:
+    """Return the folders of this process's control group (cgroup version 2), and of the groups above it.
 
     In a container the path may be the host's. Then only the topmost folder exists, and it is the container's own.
     """
-    for line in read_kernel_file(CGROUP).splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers and controller not in controllers.split(","):
-            continue
-        mount = CGROUP_ROOT / controller if controllers else CGROUP_ROOT
-        names = Path(path).parts[1:]
-        yield from (mount.joinpath(*names[:depth]) for depth in range(len(names) + 1))
+    membership = re.search(r"^0::(.*)", read_kernel_file(CGROUP), re.MULTILINE)
+    names = Path(membership[1]).parts[1:] if membership else ()
+    return [CGROUP_ROOT.joinpath(*names[:depth]) for depth in range(len(names) + 1)]
 
 
 def throttle_files() -> list[Path]:
@@ -83,24 +77,10 @@ def throttle_files() -> list[Path]:
 
 
 def throttled_seconds(files: Iterable[Path]) -> float | None:
-    """Return the throttled seconds counted in these files, or None if none counts them.
-
-    cgroup version 2 has throttled_usec (microseconds), version 1 throttled_time (nanoseconds).
-    """
-    matches = [re.search(r"^throttled_(usec|time) (\d+)", read_kernel_file(file), re.MULTILINE) for file in files]
-    counts = [int(match[2]) / (1e6 if match[1] == "usec" else 1e9) for match in matches if match]
+    """Return the throttled seconds counted in these files, or None if none counts them."""
+    matches = [re.search(r"^throttled_usec (\d+)", read_kernel_file(file), re.MULTILINE) for file in files]
+    counts = [int(match[1]) / 1e6 for match in matches if match]
     return sum(counts) if counts else None
-
-
-def _version_1_limit(folder: Path) -> str:
-    """Return the limit of a version 1 group in the format of version 2, "quota period"."""
-    return f"{read_kernel_file(folder / 'cpu.cfs_quota_us')} {read_kernel_file(folder / 'cpu.cfs_period_us')}"
-
-
-def _parse_limit(limit: str) -> float | None:
-    """Convert "quota period" (microseconds) to CPUs. None if unlimited: "max" (version 2), -1 (version 1), no file."""
-    quota, _, period = limit.strip().partition(" ")
-    return int(quota) / int(period) if quota.isdecimal() and period.isdecimal() else None
 
 
 def read_kernel_file(path: Path) -> str:

@@ -1,6 +1,7 @@
 """Decides whether a run was disturbed: compares what `watch.Watch` counted with limits (see docs/running.md)."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import gt
 
 FOREIGN_SHARE = 0.04
 """Largest fraction of the held CPUs' time that other processes may use."""
@@ -42,7 +43,7 @@ def disturbance(stretches: Sequence[Mapping], cpus: int) -> dict | None:
         values_and_limits = [_value_and_limit(cause, part, cpus) for part in (stretches, epochs)]
         value, limit = max(values_and_limits, key=lambda pair: pair[0] - pair[1])
         if value > limit:
-            exceeding = [stretch["epochs"] for stretch in stretches if _exceeds(cause, stretch, cpus)]
+            exceeding = [stretch["epochs"] for stretch in stretches if gt(*_value_and_limit(cause, [stretch], cpus))]
             causes.append({"cause": cause, "epochs": exceeding, "value": value, "limit": limit})
     return {"causes": causes} if causes else None
 
@@ -54,12 +55,6 @@ def disturbance_of(ranks: Iterable[Mapping]) -> dict | None:
     """
     found = (disturbance(rank["machine"], len(rank["sessions"][-1]["cpus"])) for rank in ranks)
     return next(filter(None, found), None)
-
-
-def _exceeds(cause: str, stretch: Mapping, cpus: int) -> bool:
-    """Whether one stretch exceeds the limit on its own."""
-    value, limit = _value_and_limit(cause, [stretch], cpus)
-    return value > limit
 
 
 def _value_and_limit(cause: str, stretches: Sequence[Mapping], cpus: int) -> tuple[float, float]:

@@ -2,7 +2,6 @@
 
 import os
 import platform
-import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -25,10 +24,9 @@ HIDING = ("", "-1", "NoDevFiles")
 
 
 def find_gpus() -> list[str]:
-    """Return the machine's NVIDIA GPUs as `nvidia-smi -L` lists them; [] if there is none.
+    """Return the machine's NVIDIA GPUs as `nvidia-smi -L` lists them; [] if there is none, or all are hidden.
 
-    All GPUs are hidden, as they are for the frameworks, if CUDA_VISIBLE_DEVICES has one of the values of HIDING. If it
-    selects some GPUs, this list still contains all of them; `visible_gpus` returns the selected ones.
+    If CUDA_VISIBLE_DEVICES selects some, this list still contains all; `visible_gpus` returns the selected ones.
     """
     return [line for line in _listing() if line.startswith("GPU ")]
 
@@ -37,11 +35,8 @@ def _listing() -> list[str]:
     """Return the lines of `nvidia-smi -L`; [] if every GPU is hidden or the command cannot be run."""
     if os.environ.get("CUDA_VISIBLE_DEVICES") in HIDING:
         return []
-    command = shutil.which("nvidia-smi")
-    if command is None:
-        return []
     try:
-        listing = subprocess.run([command, "-L"], capture_output=True, text=True, timeout=60, check=False)
+        listing = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return []
     return [line.rstrip() for line in listing.stdout.splitlines()]
@@ -50,13 +45,11 @@ def _listing() -> list[str]:
 def visible_gpus() -> list[str]:
     """Return the UUIDs of the GPUs that this process may use: those in CUDA_VISIBLE_DEVICES, or all of the machine's.
 
-    A divided GPU is replaced by its instances ("MIG-..."; MIG: Multi-Instance GPU), because CUDA can compute only on
-    these.
-
-    A scheduler assigns GPUs through this variable, as numbers (in nvidia-smi's order), UUIDs or prefixes of UUIDs. As
-    in CUDA, the list ends at the first entry that is not a GPU of this machine, or that repeats an earlier one. An
-    entry that names an instance is not checked. An entry that names a divided GPU means its first instance, because
-    CUDA uses only one instance.
+    A divided GPU is replaced by its instances ("MIG-..."), because CUDA can compute only on these. A scheduler assigns
+    GPUs through this variable, as numbers (in nvidia-smi's order), UUIDs or prefixes of UUIDs. As in CUDA, the list
+    ends at the first entry that is not a GPU of this machine, or that repeats an earlier one. An entry that names an
+    instance is not checked. An entry that names a divided GPU means its first instance, because CUDA uses only one
+    instance.
     """
     gpus = _gpus_and_instances()
     assigned = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -74,8 +67,7 @@ def visible_gpus() -> list[str]:
 def _gpus_and_instances() -> dict[str, list[str]]:
     """Return the UUIDs that CUDA can compute on, by the UUID of each GPU, in nvidia-smi's order.
 
-    These are the instances of a divided GPU, and the GPU itself otherwise. nvidia-smi lists instances in indented lines
-    below their GPU: "  MIG 1g.10gb     Device  0: (UUID: MIG-...)".
+    These are the instances of a divided GPU, which are indented lines below it, and the GPU itself otherwise.
     """
     instances: dict[str, list[str]] = {}
     gpu = None
@@ -89,9 +81,8 @@ def _gpus_and_instances() -> dict[str, list[str]]:
 
 
 def _uuid(line: str) -> str:
-    """Return the UUID in a line such as "GPU 0: NVIDIA H200 (UUID: GPU-0a...)", or the GPU's number if it has none."""
-    match = re.search(r"\(UUID: (\S+)\)", line) or re.match(r"GPU (\d+)", line)
-    return match[1] if match else line
+    """Return the UUID in a line such as "GPU 0: NVIDIA H200 (UUID: GPU-0a...)"."""
+    return line.partition("(UUID: ")[2].rstrip(")")
 
 
 def _named(entry: str, gpus: dict[str, list[str]]) -> str | None:
@@ -119,15 +110,11 @@ def no_gpu_message(asked_by: str) -> str:
 
 def where_looked() -> str:
     """Return why no GPU was found, as part of a sentence."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if shutil.which("nvidia-smi") is None:
         reason = "there is no nvidia-smi on the PATH"
-    elif visible in HIDING:
-        return f"CUDA_VISIBLE_DEVICES={visible!r} hides every GPU"
-    elif find_gpus():
-        reason = "nvidia-smi -L lists no such GPU"
     else:
-        reason = "nvidia-smi -L listed no NVIDIA GPU"
+        reason = f"nvidia-smi -L lists {'no such GPU' if find_gpus() else 'no NVIDIA GPU, or all are hidden'}"
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     return reason if visible is None else f"{reason}, with CUDA_VISIBLE_DEVICES={visible!r}"
 
 

@@ -20,10 +20,9 @@ GAP_SECONDS = 0.1
 class Heartbeat:
     """Counts the seconds for which this process was stopped: it did not run although nothing kept it from running.
 
-    While a process is stopped (SIGSTOP, a debugger, a frozen container), or its machine is, none of its threads runs.
-    The gap between two beats is then long, and three other explanations of it are excluded. No thread used CPU time.
-    The beating thread did not wait in the run queue, as it would if other work kept the CPU busy. It did not wait for
-    Python's global lock either: a thread does that in many short waits, each of which is a voluntary context switch.
+    While a process is stopped (SIGSTOP, a debugger, a frozen container), none of its threads runs, and the gap between
+    two beats is long. Other explanations of a gap are subtracted: CPU time that a thread used; time in the run queue,
+    while other work kept the CPU busy; and waits for Python's global lock, each of which is a voluntary context switch.
 
     seconds: seconds stopped so far; None if the system does not provide these counters.
     """

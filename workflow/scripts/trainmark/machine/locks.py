@@ -71,16 +71,12 @@ def hold_device(
     Of a run with several workers, one rank of each host locks for all that are there, one host after the other, so that
     no two runs each hold half of what they need. Each rank gets as many CPUs, and a GPU of its own.
 
-    With these locks, no value of --cores or --resources can make two timed runs share a CPU or a GPU. Whole cores are
-    locked, so that no other run computes on the second CPU of a core. If there are fewer cores than threads, all cores
-    are locked. A GPU run locks at most the cores divided by the number of GPUs, so that all GPUs can be used at once.
-    The locks are those of the operating system: they hold for all users of the host, and are released when the process
-    ends, even if it is killed.
-
-    Runs that choose from the same cores and GPUs wait in a queue, so that small runs cannot delay a run that needs many
-    cores. There is no such order between CPU and GPU runs, or between jobs that may use different cores.
-
-    CUDA_VISIBLE_DEVICES is set so that a GPU run sees only its own GPU, and a CPU run sees none.
+    Whole cores are locked, so that no other run computes on the second CPU of a core. If there are fewer cores than
+    threads, all cores are locked. A GPU run locks at most the cores divided by the number of GPUs, so that all GPUs can
+    be used at once. The locks are those of the operating system: they hold for all users of the host, and are released
+    when the process ends, even if it is killed. Runs that choose from the same cores and GPUs wait in a queue, so that
+    small runs cannot delay a run that needs many cores. CUDA_VISIBLE_DEVICES is set so that a GPU run sees only its own
+    GPU, and a CPU run sees none.
 
     threads: number of CPUs of each rank.
     title: beginning of the line that says that the process waits.
@@ -214,7 +210,7 @@ def _take(path: Path, locks: ExitStack, wait: bool = False) -> bool:
     except Timeout:
         return False
     except OSError as error:
-        raise DeviceError(_no_locks(path.parent, f"{path.name}: {error.strerror}")) from error
+        raise _no_locks(path.parent, error) from error
     return True
 
 
@@ -265,24 +261,19 @@ def _lock_folder() -> Path:
     to open files of other users with O_CREAT (fs.protected_regular, proc_sys_fs(5)). This does not affect filelock: it
     creates files with O_EXCL and opens existing ones without O_CREAT.
     """
-    override = os.environ.get(LOCK_FOLDER_VARIABLE)
-    folder = Path(override) if override else HOST_FOLDER / "trainmark-locks"
+    folder = Path(os.environ.get(LOCK_FOLDER_VARIABLE) or HOST_FOLDER / "trainmark-locks")
     try:
         folder.mkdir(parents=True)
         folder.chmod(0o1777)
     except FileExistsError:
         pass
     except OSError as error:
-        raise DeviceError(_no_locks(folder, error.strerror)) from error
-    if not folder.is_dir():
-        raise DeviceError(_no_locks(folder, "not a folder"))
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise DeviceError(_no_locks(folder, "not writable"))
+        raise _no_locks(folder, error) from error
     return folder
 
 
-def _no_locks(folder: Path, why: str | None) -> str:
-    return (
-        f"the folder of locks, {folder}, can't be used ({why}); make it writable for every user of this host, or name "
-        f"another one in {LOCK_FOLDER_VARIABLE}"
+def _no_locks(folder: Path, error: OSError) -> DeviceError:
+    return DeviceError(
+        f"the folder of locks, {folder}, can't be used ({error.strerror}); make it writable for every user of this "
+        f"host, or name another one in {LOCK_FOLDER_VARIABLE}"
     )

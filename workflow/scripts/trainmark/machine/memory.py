@@ -1,5 +1,6 @@
 """The memory of this process: its peak, its current size, and a watch that reports when it exceeds a limit."""
 
+import os
 import re
 import resource
 import sys
@@ -11,14 +12,10 @@ from pathlib import Path
 import psutil
 
 from trainmark.machine.cpus import control_groups, read_kernel_file
-from trainmark.machine.variables import mib_in
 
 STATUS = Path("/proc/self/status")
 MAXRSS_MIB = 2**-20 if sys.platform == "darwin" else 2**-10
 """The unit of getrusage's ru_maxrss: bytes on macOS, KiB on Linux."""
-
-MEMORY_FILES = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
-"""Files of a control group with its limit of memory and its usage, in versions 2 and 1."""
 
 
 def peak_host_mib() -> float:
@@ -50,15 +47,14 @@ def available_mib() -> float:
     used, rooms = psutil.Process().memory_info(), [float(psutil.virtual_memory().available)]
     if (address_space := resource.getrlimit(resource.RLIMIT_AS)[0]) != resource.RLIM_INFINITY:
         rooms.append(float(address_space - used.vms))
-    if job_mib := mib_in("SLURM_MEM_PER_NODE"):
-        rooms.append(job_mib * 2**20 - used.rss)
-    for folder in control_groups("memory"):
-        for limit, usage in MEMORY_FILES:
-            texts = [read_kernel_file(folder / name) for name in (limit, usage)]
-            if all(map(str.isdecimal, texts)):  # "max": no limit
-                counts = read_kernel_file(folder / "memory.stat")
-                cache = re.search(r"^(total_)?inactive_file (\d+)", counts, re.MULTILINE)
-                rooms.append(float(int(texts[0]) - int(texts[1]) + int(cache[2] if cache else 0)))
+    job_mib = os.environ.get("SLURM_MEM_PER_NODE", "")
+    if job_mib.isdecimal() and int(job_mib):  # 0: the whole node
+        rooms.append(int(job_mib) * 2**20 - used.rss)
+    for folder in control_groups():
+        limit, usage = (read_kernel_file(folder / name) for name in ("memory.max", "memory.current"))
+        if limit.isdecimal() and usage.isdecimal():  # "max": no limit
+            cache = re.search(r"^inactive_file (\d+)", read_kernel_file(folder / "memory.stat"), re.MULTILINE)
+            rooms.append(float(int(limit) - int(usage) + int(cache[1] if cache else 0)))
     return min(rooms) / 2**20
 
 
@@ -72,11 +68,10 @@ def memory_watch(
     on_excess: called with the resident size in MiB, from the watch's own thread.
     poll_seconds: time between two looks at the resident size.
 
-    Memory counts when it is touched, not when it is reserved. Memory that grows quickly, or while Python's global lock
-    is held, can exceed the limit before the watch notices.
-
-    The system's own limits (RLIMIT_AS, RLIMIT_DATA) are no alternative: frameworks reserve address space that they
-    never touch, and C++ code whose allocation fails ends the process without a record.
+    Memory counts when it is touched, not when it is reserved. If it grows quickly, or while Python's global lock is
+    held, it can exceed the limit before the watch notices. The system's own limits (RLIMIT_AS, RLIMIT_DATA) are no
+    alternative: frameworks reserve address space that they never touch, and C++ code whose allocation fails ends the
+    process without a record.
     """
 
     if limit_mib is None:

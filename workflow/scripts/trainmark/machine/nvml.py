@@ -24,16 +24,7 @@ SLOWDOWN_REASONS = {
 }
 """Why a GPU's clocks are below their maximum: nvmlClocksEventReason* and nvmlClocksThrottleReason* of nvml.h."""
 
-REASON_FUNCTIONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
-"""Two names of one function; older drivers have the second."""
-
-CUDA_VERSION_FUNCTIONS = ("nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion")
-
-TEMPERATURE_FUNCTIONS = ("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV")
-"""CUDA 14 removes the first."""
-
-CLOCK_SM, CLOCK_MEMORY = 1, 2  # NVML_CLOCK_SM, NVML_CLOCK_MEM
-TEMPERATURE_GPU = 0  # NVML_TEMPERATURE_GPU
+CLOCKS = {"sm": 1, "memory": 2}  # NVML_CLOCK_SM, NVML_CLOCK_MEM
 MIG_ENABLED = 1  # NVML_DEVICE_MIG_ENABLE
 
 
@@ -44,7 +35,7 @@ def is_instance(uuid: str) -> bool:
 
 def describe(uuid: str) -> dict:
     """Return the fixed properties of a GPU: name, uuid, driver_version, cuda_version (the highest that the driver
-    supports), compute_capability, memory_mib, pci_bus_id.
+    supports), memory_mib.
 
     Values that the GPU does not report are None. If nothing can be read: {"uuid", "reason"}. The name and memory of a
     MIG instance are its own; the other values are those of its GPU.
@@ -52,45 +43,31 @@ def describe(uuid: str) -> dict:
     gpu = _find(uuid)
     if isinstance(gpu, str):
         return {"uuid": uuid, "reason": gpu}
-    cuda = gpu.query(CUDA_VERSION_FUNCTIONS)
-    capability = gpu.query("nvmlDeviceGetCudaComputeCapability", gpu.board)
+    cuda = gpu.query("nvmlSystemGetCudaDriverVersion_v2")
     memory = gpu.query("nvmlDeviceGetMemoryInfo", gpu.handle)
-    pci = gpu.query("nvmlDeviceGetPciInfo", gpu.board)
     return {
         "name": gpu.query("nvmlDeviceGetName", gpu.handle),
         "uuid": uuid,
         "driver_version": gpu.query("nvmlSystemGetDriverVersion"),
         "cuda_version": f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else None,
-        "compute_capability": capability and f"{capability[0]}.{capability[1]}",
         "memory_mib": memory and memory.total // 2**20,
-        "pci_bus_id": pci and pci.busId,
     }
 
 
-def free_memory_mib(uuid: str) -> int | None:
-    """Return the free memory of the GPU or MIG instance in MiB; None if not reported."""
-    gpu = _find(uuid)
-    memory = None if isinstance(gpu, str) else gpu.query("nvmlDeviceGetMemoryInfo", gpu.handle)
-    return memory and memory.free // 2**20
-
-
 def state(uuid: str) -> dict:
-    """Return the current state of a GPU: clocks_mhz, max_clocks_mhz, throttle_reasons (sorted names),
-    temperature_celsius, power_watts.
+    """Return the current state of a GPU: clocks_mhz, throttle_reasons (sorted names), power_watts.
 
-    Values that the GPU does not report are None. If nothing can be read: {"uuid", "reason"}. Clocks, throttle reasons
-    and temperature of a MIG instance are those of its GPU. power_watts is None for an instance and for a GPU with
-    instances, because it covers the work of all of them.
+    Values that the GPU does not report are None. If nothing can be read: {"uuid", "reason"}. Clocks and throttle
+    reasons of a MIG instance are those of its GPU. power_watts is None for an instance and for a GPU with instances,
+    because it covers the work of all of them.
     """
     gpu = _find(uuid)
     if isinstance(gpu, str):
         return {"uuid": uuid, "reason": gpu}
     milliwatts = None if gpu.is_divided() else gpu.query("nvmlDeviceGetPowerUsage", gpu.board)
     return {
-        "clocks_mhz": _clocks(gpu, "nvmlDeviceGetClockInfo"),
-        "max_clocks_mhz": _clocks(gpu, "nvmlDeviceGetMaxClockInfo"),
-        "throttle_reasons": _reasons(gpu.query(REASON_FUNCTIONS, gpu.board)),
-        "temperature_celsius": gpu.query(TEMPERATURE_FUNCTIONS, gpu.board, TEMPERATURE_GPU),
+        "clocks_mhz": {name: gpu.query("nvmlDeviceGetClockInfo", gpu.board, kind) for name, kind in CLOCKS.items()},
+        "throttle_reasons": _reasons(gpu.query("nvmlDeviceGetCurrentClocksEventReasons", gpu.board)),
         "power_watts": None if milliwatts is None else milliwatts / 1000,
     }
 
@@ -127,14 +104,12 @@ class _Gpu:
     handle: Any
     board: Any
 
-    def query(self, functions: str | tuple[str, ...], *arguments: Any) -> Any:
-        """Return the result of the first of these NVML functions that works; None if none does."""
-        for function in (functions,) if isinstance(functions, str) else functions:
-            try:
-                return getattr(self.nvml, function)(*arguments)
-            except (AttributeError, self.nvml.NVMLError):  # missing in the package or the driver, or not for this GPU
-                continue
-        return None
+    def query(self, function: str, *arguments: Any) -> Any:
+        """Return the result of an NVML function; None if it is missing in the driver, or not for this GPU."""
+        try:
+            return getattr(self.nvml, function)(*arguments)
+        except (AttributeError, self.nvml.NVMLError):
+            return None
 
     def is_divided(self) -> bool:
         """Whether it is divided into MIG instances, or is one. A GPU without MIG support reports no mode."""
@@ -169,13 +144,6 @@ def _find(uuid: str) -> _Gpu | str:
     gpu = _Gpu(nvml, uuid, handle, handle)
     board = gpu.query("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", handle) if is_instance(uuid) else None
     return gpu if board is None else replace(gpu, board=board)
-
-
-def _clocks(gpu: _Gpu, function: str) -> dict:
-    return {
-        "sm": gpu.query(function, gpu.board, CLOCK_SM),
-        "memory": gpu.query(function, gpu.board, CLOCK_MEMORY),
-    }
 
 
 def _reasons(bits: int | None) -> list[str] | None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import distributions
 from pathlib import Path
@@ -24,11 +24,8 @@ from trainmark.machine.variables import VARIABLES
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 """File with a UUID that Linux generates at each boot."""
 
-DOCKER_FILE = Path("/.dockerenv")
-"""Empty file in every Docker container."""
-
-PODMAN_FILE = Path("/run/.containerenv")
-"""File in every Podman container. In some it names the image, in lines image="...", imageid="..."."""
+CONTAINER_FILES = (Path("/.dockerenv"), Path("/run/.containerenv"))
+"""Files of which each container of Docker, or of Podman, has one."""
 
 GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
 """Variables that a git hook sets for the programs it starts. They would tie git to the hook's repository."""
@@ -49,18 +46,6 @@ LOGINS = re.compile(r"\S*@")
 FOLDERS = re.compile(r"(?<![^\s:=,;'\"])/(?:[^/\s:=,;'\"]*/)*")
 """The folders of an absolute path, which are removed from a variable's value. MIG-GPU-.../1/0 does not match."""
 
-SCHEDULERS = (
-    # name, variables that form the job's id, variables of which at least one must be set, too
-    ("flux", ("FLUX_JOB_ID",), ()),  # first: a Flux instance often runs within another scheduler's job
-    ("slurm", ("SLURM_JOB_ID",), ()),
-    ("gridengine", ("JOB_ID", "SGE_TASK_ID"), ("SGE_ROOT", "SGE_TASK_ID")),  # other programs set JOB_ID, too
-    ("pbs", ("PBS_JOBID",), ()),
-    ("lsf", ("LSB_JOBID",), ()),
-    ("azure-batch", ("AZ_BATCH_JOB_ID", "AZ_BATCH_TASK_ID"), ()),
-    ("kubernetes", ("HOSTNAME",), (KUBERNETES_VARIABLE,)),  # the pod's name
-)
-"""How a job recognises its scheduler. The first variable of the id must be set; the others are optional."""
-
 
 def describe_job(threads: int) -> dict:
     """Return host, processor, memory, system, environment and version of trainmark, as the record holds them.
@@ -68,8 +53,7 @@ def describe_job(threads: int) -> dict:
     It contains no user names, folders or secrets: of the environment only names and digests, and the variables in
     VARIABLES.
 
-    threads: number of threads that the run uses. `thread_pools` shows how many the BLAS and OpenMP libraries that
-    are loaded by now really use.
+    threads: number of threads that the run uses.
     """
     commit, clean = _git_state(Path(__file__))
     return {
@@ -84,7 +68,7 @@ def describe_job(threads: int) -> dict:
         "load_1min": round(os.getloadavg()[0], 2),
         "platform": platform.platform(),
         "python": platform.python_version(),
-        "trainmark": _version(),
+        "trainmark": tomllib.loads(PROJECT_FILE.read_text())["project"]["version"],
         "git_commit": commit,
         "git_clean": clean,
         "environment": _installation() | digest_of_packages(installed_packages()),
@@ -117,13 +101,6 @@ def thread_pools() -> list[dict]:
         for pool in threadpoolctl.threadpool_info()
     ]
     return sorted(pools, key=lambda pool: (pool["library"], pool["version"] or "", pool["threads"]))
-
-
-def _version() -> str:
-    """Return the version of trainmark, from pyproject.toml."""
-    with open(PROJECT_FILE, "rb") as file:
-        version: str = tomllib.load(file)["project"]["version"]
-    return version
 
 
 def _git_state(file: Path) -> tuple[str | None, bool | None]:
@@ -167,10 +144,12 @@ def digest_of_packages(packages: Mapping[str, str]) -> dict:
 def _installation() -> dict:
     """Return kind, short name and image digest. A conda environment in a container is of the kind container."""
     prefix = Path(sys.prefix)
-    variables = (*IMAGE_VARIABLES, KUBERNETES_VARIABLE)
-    if DOCKER_FILE.exists() or PODMAN_FILE.exists() or any(map(os.environ.get, variables)):
-        name, digest = _image()
-        return {"kind": "container", "name": name, "image_digest": digest}
+    image = next(filter(None, map(os.environ.get, IMAGE_VARIABLES)), "")
+    if image or KUBERNETES_VARIABLE in os.environ or any(file.exists() for file in CONTAINER_FILES):
+        name = os.environ.get(IMAGE_VARIABLE + Path(image).stem, image).rstrip("/").rpartition("/")[2]
+        # Names may hold it, since the image itself has many GiB: NAME@sha256:..., and sha256.... in Apptainer's cache.
+        digest = re.search(r"sha256[.:_-]([0-9a-f]{64})\b", name)
+        return {"kind": "container", "name": name.split("@")[0] or None, "image_digest": digest and digest[1]}
     if (prefix / "conda-meta").is_dir():
         return {"kind": "conda", "name": prefix.name, "image_digest": None}
     if sys.prefix != sys.base_prefix:
@@ -178,41 +157,13 @@ def _installation() -> dict:
     return {"kind": "system", "name": None, "image_digest": None}
 
 
-def _image() -> tuple[str | None, str | None]:
-    """Return (name, SHA-256) of the container's image, each None if unknown.
-
-    The image itself is not read, since it has many GiB. Its SHA-256 comes from its name or Podman's file, if there.
-    """
-    podman = dict(re.findall(r'^(\w+)="(.*)"$', read_kernel_file(PODMAN_FILE), re.MULTILINE))
-    reference = next(filter(None, map(os.environ.get, IMAGE_VARIABLES)), podman.get("image", ""))
-    reference = os.environ.get(IMAGE_VARIABLE + Path(reference).stem, reference)
-    short_name = reference.rstrip("/").rsplit("/", 1)[-1]
-    # Names may hold it: NAME@sha256:..., and sha256.... in Apptainer's cache. Podman's file also holds the image's id.
-    digest = re.search(r"sha256[.:_-]([0-9a-f]{64})\b", f"{short_name} sha256:{podman.get('imageid', '')}")
-    return short_name.split("@")[0] or None, digest[1] if digest else None
-
-
 def installed_packages() -> dict[str, str]:
-    """Return the version of every installed package by name. Of two with one name, the one that is imported counts.
-
-    Only the lines Name and Version of the metadata are searched; parsing all of it takes ten times as long. Metadata
-    without both lines is left over from a removed package.
-    """
+    """Return the version of every installed package by name. Of two with one name, the one that is imported counts."""
     versions: dict[str, str] = {}
-    for text in _metadata():
-        name = re.search(r"^Name:[ \t]*(\S+)", text, re.MULTILINE)
-        version = re.search(r"^Version:[ \t]*(\S+)", text, re.MULTILINE)
-        if name and version:
-            versions.setdefault(name[1].lower(), version[1])
+    for metadata in (distribution.metadata for distribution in distributions()):
+        if "Name" in metadata and "Version" in metadata:  # else it is left over from a removed package
+            versions.setdefault(metadata["Name"].lower(), metadata["Version"])
     return versions
-
-
-def _metadata() -> Iterator[str]:
-    for distribution in distributions():
-        try:
-            yield next(filter(None, map(distribution.read_text, ("METADATA", "PKG-INFO", ""))), "")
-        except (OSError, UnicodeDecodeError):
-            continue
 
 
 def variables() -> dict[str, str]:
@@ -230,10 +181,11 @@ def _public(name: str, value: str) -> str:
 
 
 def _scheduler() -> dict | None:
-    """Return the name of the scheduler that runs this job, and the job's id, its parts joined by dots; or None."""
-    for name, id_variables, required in SCHEDULERS:
-        parts = [os.environ.get(variable, "") for variable in id_variables]
-        if parts[0] and (not required or any(map(os.environ.get, required))):
-            # Grid Engine's task id is "undefined" outside array jobs.
-            return {"name": name, "job_id": ".".join(part for part in parts if part not in ("", "undefined"))}
+    """Return the name of the scheduler that runs this job, and the job's id; or None."""
+    if job_id := os.environ.get("SLURM_JOB_ID"):
+        return {"name": "slurm", "job_id": job_id}
+    job_id, task_id = os.environ.get("JOB_ID"), os.environ.get("SGE_TASK_ID", "")
+    if job_id and (task_id or os.environ.get("SGE_ROOT")):  # other programs set JOB_ID, too
+        of_array = task_id not in ("", "undefined")
+        return {"name": "gridengine", "job_id": f"{job_id}.{task_id}" if of_array else job_id}
     return None

@@ -9,12 +9,11 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from functools import partial
 from textwrap import shorten
 from typing import TextIO, TypeVar
 
@@ -27,13 +26,7 @@ Value = TypeVar("Value")
 LONGEST_POLL_SECONDS = 0.02
 """Longest time between two looks at whether the other ranks have come. MPI's own wait would keep a CPU busy."""
 
-REASON_LENGTH = 200
-"""Length of what a launcher says of its failure in the message, in characters."""
-
 AS_ROOT = "; as root, Open MPI needs OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
-
-SHARED_SECONDS = 20.0
-"""Longest time until a new file is seen from another host, on a slow file system."""
 
 
 class Ranks:
@@ -167,29 +160,6 @@ def join_ranks(workers: int) -> Ranks:
     return ranks
 
 
-def check_shared(folder: Path, ranks: Ranks) -> None:
-    """Raise DeviceError if ranks on other hosts do not see a folder of the first one within SHARED_SECONDS."""
-    if len(ranks.local) == ranks.size:
-        return
-
-    def leave_mark() -> str:
-        with tempfile.NamedTemporaryFile(prefix=".shared-", dir=folder, delete=False) as file:
-            return Path(file.name).name
-
-    mark = folder / ranks.from_first(leave_mark)
-    end = time.monotonic() + SHARED_SECONDS
-    while not (sees := mark.exists()) and time.monotonic() < end:
-        time.sleep(0.1)
-    hosts = ranks.all_values((platform.node(), sees))
-    if ranks.rank == 0:
-        mark.unlink()
-    if blind := sorted({host for host, saw in hosts if not saw}):
-        raise DeviceError(
-            f"{', '.join(blind)} can't see {folder.absolute()} of {hosts[0][0]}, where the first worker writes; "
-            "allowed: a results folder on a file system that all nodes of the run share, or a run on one node"
-        )
-
-
 def check_launcher(launcher: str, workers: int) -> None:
     """Raise DeviceError if runs with so many workers can't be started on this machine by a launcher."""
     words = shlex.split(launcher)
@@ -201,13 +171,14 @@ def check_launcher(launcher: str, workers: int) -> None:
             "allowed: fewer workers, or a cluster profile (docs/workers.md)"
         )
     python = shutil.which("python") or sys.executable
-    started = _try([*words, "-n", str(workers), python, "-c", "from mpi4py import MPI; print(MPI.COMM_WORLD.size)"])
+    run = partial(subprocess.run, capture_output=True, text=True, check=False)
+    started = run([*words, "-n", str(workers), python, "-c", "from mpi4py import MPI; print(MPI.COMM_WORLD.size)"])
     if started.returncode:
-        loaded = _try([python, "-c", "import mpi4py.MPI"])
+        loaded = run([python, "-c", "import mpi4py.MPI"])
         if loaded.returncode:
             raise DeviceError(_no_mpi(workers, loaded.stderr.strip().rpartition("\n")[2]))
         said = " ".join(word for word in started.stderr.split() if word.strip("-"))
-        reason = shorten(said, REASON_LENGTH, placeholder=" ...")
+        reason = shorten(said, 200, placeholder=" ...")
         raise DeviceError(
             f"the launcher {launcher} can't start {workers} workers ({reason}){AS_ROOT if 'root' in reason else ''}"
         )
@@ -216,10 +187,6 @@ def check_launcher(launcher: str, workers: int) -> None:
             f"the launcher {launcher} starts processes that are not the {workers} workers of one run; allowed: a "
             "launcher of the MPI that mpi4py was installed for (docs/workers.md)"
         )
-
-
-def _try(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def no_launcher(program: str, workers: int) -> str:

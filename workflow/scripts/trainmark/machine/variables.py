@@ -1,7 +1,6 @@
-"""Environment variables: those that a record holds, those that a job does not get, and numbers in them."""
+"""Environment variables: those that a record holds, those that a job does not get, and seconds in them."""
 
 import os
-import re
 from collections.abc import MutableMapping
 
 from trainmark.errors import ConfigError
@@ -47,9 +46,6 @@ OF_EVERY_JOB = (
 )  # fmt: skip
 """Variables with which Python or matplotlib would fail, be slow, or hide the exit status of a job."""
 
-MIB_OF_UNIT = {"K": 2**-10, "M": 1, "G": 2**10, "T": 2**20}
-"""MiB of the units that Slurm takes for memory; M is the unit of a number without one."""
-
 
 def unset_settings(environment: MutableMapping[str, str]) -> None:
     """Remove OF_EVERY_JOB from an environment: a result does not depend on them, and a record does not hold them."""
@@ -68,13 +64,3 @@ def seconds_in(variable: str, default: float) -> float:
     raise ConfigError(
         f"{variable} in the environment is {text!r}; allowed: a number of seconds, 0 or more; or unset it"
     )
-
-
-def mib_in(variable: str) -> float | None:
-    """Return the MiB in a variable of Slurm: "4096", "4G", "4GB".
-
-    None for anything else and for 0, which is the whole node: Slurm itself writes numbers, and keeps no other limit.
-    """
-    text = os.environ.get(variable, "").strip().upper()
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", text)
-    return (float(found[1]) * MIB_OF_UNIT[found[2] or "M"] or None) if found else None

@@ -6,7 +6,7 @@ A source may be missing (in a container, in some kernels). Its values are then N
 import os
 import resource
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,8 +18,6 @@ from trainmark.machine.heartbeat import Heartbeat
 
 STAT = Path("/proc/stat")
 TASKS = Path("/proc/self/task")
-PRESSURE = Path("/proc/pressure/cpu")
-FREQUENCY = "/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq"
 
 COST_SHARE = 0.001
 """The counters are read after an epoch if reading takes at most this fraction of the time since the last read."""
@@ -27,14 +25,11 @@ COST_SHARE = 0.001
 COUNTED = (
     "seconds",
     "cpu_seconds",
-    "queued_seconds",
-    "involuntary_switches",
     "foreign_seconds",
     "steal_seconds",
     "throttled_seconds",
     "suspended_seconds",
     "stopped_seconds",
-    "pressure_seconds",
 )
 """Keys of the values counted in a stretch, in the order of `Watch._counters`. record.schema.json describes each."""
 
@@ -51,8 +46,6 @@ class Watch:
         self._names = {f"cpu{cpu}" for cpu in cpus}
         self._tick = 1 / os.sysconf("SC_CLK_TCK")
         self._throttle_files = throttle_files()
-        self._queued: dict[str, int] = {}
-        self._queued_seconds = 0.0
         self._heartbeat: Heartbeat | None = None
         self._first_epoch: int | None = None
         self._before: tuple[float | None, ...] = ()
@@ -82,7 +75,6 @@ class Watch:
         stretch = {
             "epochs": [self._first_epoch, epoch],
             **counts,
-            "frequency_mhz": _frequency_mhz(self._cpus),
             "gpu_processes": nvml.computing_processes(self._gpu) if self._gpu else None,
         }
         self._first_epoch, self._before = epoch + 1, counters
@@ -97,11 +89,7 @@ class Watch:
     def _counters(self) -> tuple[float | None, ...]:
         """Read all counters, in the order of COUNTED."""
         stopped_seconds = self._heartbeat.settled_seconds() if self._heartbeat else None
-        cpu_seconds, queued_seconds, throttled = (
-            _cpu_seconds(),
-            self._queued_now(),
-            throttled_seconds(self._throttle_files),
-        )
+        cpu_seconds, throttled = _cpu_seconds(), throttled_seconds(self._throttle_files)
         suspended_seconds = _suspended_seconds()
         now = time.monotonic()  # read as close as possible to the idle time
         idle_seconds, steal_seconds = self._held_cpus()
@@ -113,14 +101,11 @@ class Watch:
         return (
             now,
             cpu_seconds,
-            queued_seconds,
-            resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw,
             foreign_seconds,
             steal_seconds if idle_seconds is not None else None,
             throttled,
             suspended_seconds,
             stopped_seconds,
-            _pressure_seconds(),
         )
 
     def _held_cpus(self) -> tuple[float | None, float]:
@@ -131,14 +116,6 @@ class Watch:
             return None, 0.0
         idle = sum(ticks[3] + ticks[4] for ticks in ticks_of_cpus)  # idle and iowait, proc(5)
         return idle * self._tick, sum(ticks[7] for ticks in ticks_of_cpus) * self._tick
-
-    def _queued_now(self) -> float | None:
-        """Return the seconds that this process's threads waited in run queues. Ended threads count as last seen."""
-        names = _tasks()
-        now = {name: int(text.split()[1]) for name in names if (text := read_kernel_file(TASKS / name / "schedstat"))}
-        self._queued_seconds += sum(count - self._queued.get(name, 0) for name, count in now.items()) / 1e9
-        self._queued = now
-        return self._queued_seconds if now else None
 
 
 def _tasks() -> list[str]:
@@ -169,16 +146,3 @@ def _suspended_seconds() -> float | None:
     if not hasattr(time, "CLOCK_BOOTTIME"):
         return None
     return min(-time.clock_gettime(time.CLOCK_MONOTONIC) + time.clock_gettime(time.CLOCK_BOOTTIME) for _ in range(3))
-
-
-def _pressure_seconds() -> float | None:
-    """Return the seconds in which some task of the machine waited for a CPU (PSI), updated every 2 s."""
-    _, key, total = read_kernel_file(PRESSURE).partition("\n")[0].rpartition("total=")
-    return int(total) / 1e6 if key else None
-
-
-def _frequency_mhz(cpus: Iterable[int]) -> float | None:
-    """Return the current mean frequency of the CPUs."""
-    files = [Path(FREQUENCY.format(cpu=cpu)) for cpu in cpus]
-    frequencies = [int(text) / 1000 for file in files if (text := read_kernel_file(file))]
-    return sum(frequencies) / len(frequencies) if frequencies else None

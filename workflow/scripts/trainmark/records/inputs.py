@@ -47,13 +47,6 @@ def initial_weights_sha256(file: Path | None) -> str | None:
         ) from error
 
 
-def has_valid_inputs(record: Mapping) -> bool:
-    """Whether the digest in a record's inputs matches its recipe, settings, dataset and code."""
-    inputs, code = record["inputs"], record["provenance"]["code"]
-    recorded: str = inputs["sha256"]
-    return recorded == digest_of_inputs(inputs, record["settings"], record["dataset"], code)
-
-
 def digest_of_inputs(inputs: Mapping, settings: Mapping, dataset: Mapping, code: Mapping) -> str:
     """Return the SHA-256 of recipe, files, settings, dataset and code, all as in the record."""
     hashed_inputs = {key: inputs[key] for key in ("recipe", *FILES)}

@@ -24,11 +24,6 @@ def optimizer_of(record: Mapping) -> dict[str, Any]:
     return merged_constants(record["inputs"]["recipe"]["optimizer"], record["settings"].get("optimizer", {}))
 
 
-def optimizer_restarts_of(record: Mapping) -> int:
-    """Number of new optimizers within the run."""
-    return int(record["settings"].get("optimizer_restarts", 0))
-
-
 def input_of(record: Mapping) -> InputTransform | None:
     """The transform of stored images; None for token ids."""
     of_recipe = record["inputs"]["recipe"]["input"]

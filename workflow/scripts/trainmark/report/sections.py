@@ -12,7 +12,7 @@ from trainmark.plan.run import group_title
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import DATASET, FRAMEWORK, metrics_file
 from trainmark.records.record import read_record
-from trainmark.records.resolved import batch_size_of, input_of, optimizer_of, optimizer_restarts_of
+from trainmark.records.resolved import batch_size_of, input_of, optimizer_of
 from trainmark.report.cells import agreement_cells, comparison_cells, summary_cells
 from trainmark.report.embedded import figures
 from trainmark.report.further import further_tables
@@ -190,7 +190,7 @@ def _settings(runs: pd.DataFrame, model: Model, folder: Path) -> dict[str, objec
             network["architecture"], network["parameters"], recipe.source, model.anchor
         ),
         "initial weights": _initial_weights(first),
-        "optimizer": _optimizer(optimizer, optimizer_restarts_of(first)),
+        "optimizer": _optimizer(optimizer, first["settings"].get("optimizer_restarts", 0)),
         "batch size": f"{batch_size_of(first)} samples; numpy draws their order, which is the same in all frameworks",
         "input": _plain(asdict(transform)) if transform else "token ids, as they are stored",
         "arithmetic": network["dtype"],

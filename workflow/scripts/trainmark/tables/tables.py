@@ -14,7 +14,7 @@ from trainmark.machine.disturbance import cause_in_words
 from trainmark.plan.run import Run
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.record import PHASES, decode_loss, read_record
-from trainmark.records.resolved import batch_size_of, optimizer_restarts_of
+from trainmark.records.resolved import batch_size_of
 from trainmark.records.result import communication_share
 from trainmark.tables.costs import costs_of
 from trainmark.tables.curves import TARGET_COLUMNS, reached_target
@@ -148,7 +148,7 @@ def _training(record: Mapping) -> dict:
         "parameters": network["parameters"],
         "batch_size": batch_size_of(record),
         "dropout": network["dropout"],
-        "optimizer_restarts": optimizer_restarts_of(record),
+        "optimizer_restarts": record["settings"].get("optimizer_restarts", 0),
     }
 
 

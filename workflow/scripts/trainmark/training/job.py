@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trainmark.machine.cpus import instruction_set
 from trainmark.machine.locks import DeviceLock, hold_device, run_lock
-from trainmark.machine.ranks import ALONE, Ranks, check_shared
+from trainmark.machine.ranks import ALONE, Ranks
 from trainmark.training.display import RunDisplay
 from trainmark.training.phases import PhaseTimes
 
@@ -80,7 +80,6 @@ def hold_run_and_device(
             display.wait()
             if ranks.rank == 0:
                 held.enter_context(run_lock(record, own_folder))
-            check_shared(record.parent, ranks)
             device_lock = held.enter_context(
                 hold_device(
                     device, threads, title=display.title, stream=display.terminal, waiting_seconds=60, ranks=ranks

@@ -97,7 +97,7 @@ class RunMeasurements:
         self._resolved, manifest = resolved, resolved.manifest
         self.progress = Progress()
         self.epoch: int | None = None
-        self.meter = open_meter(run.trainer.device, job.device_lock.cpus, job.device_lock.gpu)
+        self.meter = open_meter(job.device_lock.gpu)
         self.watch = Watch(job.device_lock.cpus, job.device_lock.gpu)
         self._job = job
         self._run = run.values
