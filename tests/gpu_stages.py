@@ -388,15 +388,6 @@ def _interrupt(*_: Any) -> None:
     raise KeyboardInterrupt
 
 
-def table_lines(part: str) -> list[str]:
-    """Return a table of the stages of a part, with their estimates and caps."""
-    stages = PARTS[part]
-    rows = [(stage.name, stage.estimate_seconds, stage.cap_seconds, stage.text) for stage in stages]
-    rows.append(("together", *(sum(row[column] for row in rows) for column in (1, 2)), ""))
-    heading = f"{part:11} {'estimate, s':>11} {'cap, s':>7}"
-    return [heading, *(f"{name:11} {estimate:11} {cap:7}  {text}".rstrip() for name, estimate, cap, text in rows)]
-
-
 def stand_in(folder: Path) -> dict[str, str]:
     """Return the environment of a process that takes this machine for one with a GPU: see tests/gpu_stand_in.
 
@@ -414,19 +405,16 @@ def stand_in(folder: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """List or run the stages of a part."""
+    """Run the stages of a part."""
     if sys.argv[1:2] == ["guard"]:
         guard(*map(Path, sys.argv[2:]))
         return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", nargs="?", choices=PARTS, default="quick")
-    parser.add_argument("--list", action="store_true", help="list the stages with their estimates and caps alone")
     parser.add_argument("--stand-in", action="store_true", help="without a GPU, on stand-ins for CuPy and JAX's GPU")
     parser.add_argument("--began", type=float, help=argparse.SUPPRESS)  # gpu_bundle.py, when it began to install
     arguments = parser.parse_args()
-    if arguments.list:
-        print(*chain.from_iterable(map(table_lines, PARTS)), sep="\n")
-    elif arguments.stand_in:
+    if arguments.stand_in:
         os.execve(
             sys.executable, [sys.executable, __file__, arguments.part], stand_in(REPOSITORY / "build" / "kernels")
         )

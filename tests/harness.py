@@ -65,6 +65,12 @@ TINY = {
 }
 
 
+def experiment_of(**keys):
+    """An experiment of one short run of Chainer on the CPU, unless its keys say otherwise."""
+    run = {"recipes": ["mnist-mlp-flux"], "frameworks": ["chainer"], "devices": ["cpu"], "epochs": [1], "repeats": 1}
+    return run | keys
+
+
 def settings(**changes):
     """The settings of an experiment that a run gets, with the schema's defaults where they are not changed."""
     keys = load.shipped_files()[0]["$defs"]["experiment"]["properties"]
@@ -112,11 +118,25 @@ def snakemake(folder, *arguments, **extra):
     return process
 
 
+def finish(folder, *arguments, **extra):
+    """Run snakemake, which must succeed, and return what it printed."""
+    process = snakemake(folder, *arguments, **extra)
+    assert process.returncode == 0, process.printed[-6000:]
+    return process.printed
+
+
+def run_script(name, *arguments, **options):
+    """Run a script of the workflow as a user would; its output as text."""
+    command = [sys.executable, str(REPOSITORY / "workflow" / "scripts" / f"{name}.py"), *map(str, arguments)]
+    return subprocess.run(
+        command, check=False, **{"env": environment(), "capture_output": True, "text": True, **options}
+    )
+
+
 def predict(*arguments, **options):
-    """Run predict.py as a user would, on a host whose CPUs no run holds; its output as text."""
-    command = [sys.executable, str(REPOSITORY / "workflow" / "scripts" / "predict.py"), *map(str, arguments)]
+    """Run predict.py on a host whose CPUs no run holds."""
     here = environment(TRAINMARK_LOCK_FOLDER=os.path.join(tempfile.gettempdir(), "trainmark-locks-of-predict"))
-    return subprocess.run(command, check=False, env=here, **{"capture_output": True, "text": True, **options})
+    return run_script("predict", *arguments, env=here, **options)
 
 
 def files_of(page):

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness import environment, snakemake, write_config
+from harness import environment, experiment_of, snakemake, write_config
 from killing_python import plan_of
 
 from trainmark.records.evaluation import read_evaluation
@@ -13,13 +13,7 @@ from trainmark.verification.results import verify_results
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800)]
 
-EXPERIMENT = {
-    "recipes": ["mnist-mlp-flux"],
-    "frameworks": ["chainer", "keras-jax"],
-    "devices": ["cpu"],
-    "epochs": [1],
-    "repeats": 3,
-}
+EXPERIMENT = experiment_of(frameworks=["chainer", "keras-jax"], repeats=3)
 EVALUATION = "results/evaluations/e/mnist-mlp-flux/digits/chainer-cpu.json"
 
 

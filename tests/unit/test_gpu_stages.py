@@ -137,12 +137,6 @@ def test_the_caps_fit_into_the_calls():
         assert all(stage.estimate_seconds <= stage.cap_seconds - gpu_stages.GRACE_SECONDS for stage in stages)
 
 
-def test_calls_side_by_side_have_cores_of_their_own_unless_they_are_too_few(monkeypatch):
-    monkeypatch.setattr("trainmark.machine.cpus.allowed_cores", lambda: {0: [0, 2], 1: [1, 3]})
-    assert [gpu_stages.cpus_of_worker(number, 4) for number in range(4)] == [[0, 1, 2, 3]] * 4
-    assert [gpu_stages.cpus_of_worker(number, 2) for number in range(2)] == [[0, 2], [1, 3]]
-
-
 SELECTIONS = sorted(
     {call for part in gpu_stages.PARTS.values() for stage in part for call in stage.calls if "tests/gpu/" in call[0]}
 )

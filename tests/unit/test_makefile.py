@@ -47,13 +47,6 @@ def test_make_hands_the_users_choice_of_builds_on():
     assert "snakemake --sdm conda --conda-create-envs-only --cores 1 --configfile my.yaml" in command
 
 
-def test_without_a_report_make_says_what_to_do():
-    assert "python3 workflow/scripts/open_report.py" in make("-n", "report").stdout
-    script = subprocess.run([*OPEN_REPORT, "/nowhere"], env=environment(), capture_output=True, text=True, check=False)
-    assert script.returncode == 1
-    assert script.stderr.startswith("DataError: /nowhere/report/index.html: there is no report yet; run make (or ")
-
-
 def test_with_a_display_the_report_is_opened_in_the_browser(report):
     browser = report / "browser"
     browser.write_text(f'#!/bin/sh\necho "$1" > "{report}/opened"\n')

@@ -6,7 +6,7 @@ import sys
 
 import pandas as pd
 import pytest
-from harness import REPOSITORY, snakemake
+from harness import REPOSITORY, finish
 
 from trainmark.plan.figures import known_figures
 from trainmark.records.record import read_record
@@ -25,9 +25,8 @@ def config(variants):
 
 def run(folder, variants):
     (folder / "experiment.yaml").write_text(json.dumps(config(variants)))  # in this order
-    process = snakemake(folder, "--cores", "2", "--configfile", "experiment.yaml")
-    assert process.returncode == 0, process.printed[-5000:]
-    return process.printed
+    printed = finish(folder, "--cores", "2", "--configfile", "experiment.yaml")
+    return printed
 
 
 @pytest.fixture(scope="module")
