@@ -64,7 +64,6 @@ class Stage:
     """
 
     name: str
-    text: str
     estimate_seconds: int
     cap_seconds: int
     calls: Sequence[tuple[str, ...]] = ()
@@ -88,33 +87,19 @@ OTHERS = [("torch", "tuned"), ("torch", "stock"), ("chainer", "stock"), ("chaine
 
 PART_OF_CONTRACT = "reference or rule or definition or gradients or tuning or resumes or unobserved or stream"
 
-INSTALL = Stage("install", "the packages that the machine lacks", 45, 60)
-GATE = Stage(
-    "gate", "each framework computes on the GPU, in float32", 20, 40, [gpu_tests("frameworks")], QUICKLY_COMPILED
-)
+INSTALL = Stage("install", 45, 60)
+GATE = Stage("gate", 20, 40, [gpu_tests("frameworks")], QUICKLY_COMPILED)
 
 MEASURED = [
-    Stage("workflow", "the default experiment, from its config to verify.py", 105, 115, [gpu_tests("workflow")]),
-    Stage("break-even", "from how many epochs on is the GPU faster?", 65, 75, [gpu_tests("break_even")]),
-    Stage(
-        "loops",
-        "the framework's example, stock and tuned loop",
-        60,
-        65,
-        [gpu_tests("loops", "-k", "mlp and not compilers")],
-    ),
-    Stage(
-        "images",
-        "ResNet-50 in torch, images a second",
-        40,
-        45,
-        [gpu_tests("loops", "-k", "resnet50-torch and not compilers")],
-    ),
+    Stage("workflow", 105, 115, [gpu_tests("workflow")]),
+    Stage("break-even", 65, 75, [gpu_tests("break_even")]),
+    Stage("loops", 60, 65, [gpu_tests("loops", "-k", "mlp and not compilers")]),
+    Stage("images", 40, 45, [gpu_tests("loops", "-k", "resnet50-torch and not compilers")]),
 ]
 MORE = [
-    Stage("resnet", "ResNet-50 in Flax", 90, 95, [gpu_tests("loops", "-k", "resnet50-flax")]),
-    Stage("compilers", "torch.compile, XLA's command buffers", 40, 45, [gpu_tests("loops", "-k", "compilers")]),
-    Stage("energy", "NVML's counter beside its power", 15, 20, [gpu_tests("measurements", "-k", "power")]),
+    Stage("resnet", 90, 95, [gpu_tests("loops", "-k", "resnet50-flax")]),
+    Stage("compilers", 40, 45, [gpu_tests("loops", "-k", "compilers")]),
+    Stage("energy", 15, 20, [gpu_tests("measurements", "-k", "power")]),
 ]
 
 PARTS: Mapping[str, Sequence[Stage]] = {
@@ -123,7 +108,6 @@ PARTS: Mapping[str, Sequence[Stage]] = {
         GATE,
         Stage(
             "contracts",
-            "contracts and certificates; clocks, memory that runs out, two runs on one GPU, a kill",
             140,
             150,
             [
@@ -147,7 +131,6 @@ PARTS: Mapping[str, Sequence[Stage]] = {
         GATE,
         Stage(
             "proofs",
-            "all contracts, all networks, all kills",
             3600,
             4 * 3600,
             [

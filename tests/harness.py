@@ -77,26 +77,23 @@ def settings(**changes):
     return {key: keys[key]["default"] for key in load.keys_that_decide(("training", "record"))} | changes
 
 
-def path_with_stand_in(folder, program):
-    """A PATH on which this program stands before `python`, in the folder bin of `folder`."""
-    stand_in = folder / "bin" / "python"
-    stand_in.parent.mkdir()
-    stand_in.write_text(program)
-    stand_in.chmod(0o755)
-    return f"{stand_in.parent}{os.pathsep}{environment()['PATH']}"
+def calling(script):
+    """The text of a program that runs a Python script of the tests, which need not be executable."""
+    return f'#!/bin/sh\nexec "{sys.executable}" "{script}" "$@"\n'
+
+
+def on_path(folder, text, name="python"):
+    """A PATH that begins with a program of this text, in the folder bin of `folder`."""
+    program = folder / "bin" / name
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(text)
+    program.chmod(0o755)
+    return f"{program.parent}{os.pathsep}{environment()['PATH']}"
 
 
 def environment(**extra):
     """The environment of a user's shell with the virtual environment active."""
     return os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"} | extra
-
-
-def on_path(folder, name, script):
-    """A PATH that begins with a program that runs a Python script of the tests, which need not be executable."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" "{script}" "$@"\n')
-    (folder / name).chmod(0o755)
-    return f"{folder}{os.pathsep}{environment()['PATH']}"
 
 
 def importing(**extra):

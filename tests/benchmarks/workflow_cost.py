@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness import REPOSITORY, path_with_stand_in, write_config
+from harness import REPOSITORY, on_path, write_config
 from measuring import parser_of, run_workflow
 
 from trainmark.records.record import read_record
@@ -93,7 +93,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder, log = Path(temporary), Path(temporary, "processes.jsonl")
         name = write_config(folder, mnist(arguments.mnist)) if arguments.mnist else str(arguments.configfile.resolve())
-        path = path_with_stand_in(folder, STAND_IN.format(python=sys.executable, log=str(log)))
+        path = on_path(folder, STAND_IN.format(python=sys.executable, log=str(log)))
         begin = time.monotonic()
         run_workflow(folder, name, PATH=path, PYTHONPATH="")
         seconds = time.monotonic() - begin

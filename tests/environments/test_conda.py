@@ -11,7 +11,17 @@ import subprocess
 import sys
 
 import pytest
-from harness import REPOSITORY, copy_of_repository, edit, experiment_of, finish, on_path, snakemake, write_config
+from harness import (
+    REPOSITORY,
+    calling,
+    copy_of_repository,
+    edit,
+    experiment_of,
+    finish,
+    on_path,
+    snakemake,
+    write_config,
+)
 from same_results import records_of, trained
 
 from trainmark.trainer import Trainer
@@ -42,7 +52,7 @@ def with_conda(folder, *arguments, **extra):
     """Run snakemake with the stand-in, in a folder whose jobs leave what they saw in `seen`."""
     seen = folder / "seen"
     seen.mkdir(exist_ok=True)
-    path = on_path(prefixes(folder) / "bin", "conda", STAND_IN)
+    path = on_path(prefixes(folder), calling(STAND_IN), "conda")
     here = {"PATH": path, "SEEN": str(seen), "SCRIPTS": str(REPOSITORY / "workflow" / "scripts")} | extra
     (folder / "somebodys.py").write_text(PROGRAM)
     name = write_config(folder, {"experiments": {"small": EXPERIMENT}})

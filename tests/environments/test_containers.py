@@ -12,7 +12,7 @@ import sys
 
 import pytest
 import yaml
-from harness import REPOSITORY, copy_of_repository, environment, finish, on_path, write_config
+from harness import REPOSITORY, calling, copy_of_repository, environment, finish, on_path, write_config
 from same_results import compare, records_of
 
 pytestmark = [
@@ -56,7 +56,7 @@ def base():
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     """The PATH on which the stand-in is."""
-    return on_path(tmp_path_factory.mktemp("stand-in"), "apptainer", STAND_IN)
+    return on_path(tmp_path_factory.mktemp("stand-in"), calling(STAND_IN), "apptainer")
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,9 @@
 """A framework that fails after the start costs the others neither tables nor report, and both say what is missing."""
 
 import json
-import subprocess
-from pathlib import Path
 
 import pytest
-from harness import experiment_of, finish, snakemake, write_config
+from harness import experiment_of, finish, run_script, snakemake, write_config
 
 pytestmark = pytest.mark.faults
 
@@ -40,8 +38,7 @@ def test_tables_and_report_hold_the_runs_that_are_done(failed):
 
 def test_verify_names_the_run_and_finds_nothing_else(failed):
     folder, _ = failed
-    script = Path(__file__).parents[2] / "workflow" / "scripts" / "verify.py"
-    process = subprocess.run(["python", script, folder / "results"], capture_output=True, text=True, check=False)
+    process = run_script("verify", folder / "results")
     assert process.returncode == 1
     problems = [line for line in process.stdout.splitlines() if "Missing" in line or "keras-jax" in line]
     assert len(problems) == 2, process.stdout

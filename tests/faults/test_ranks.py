@@ -4,7 +4,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 import time
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 from failing_rank_python import WAYS
-from harness import AS_ROOT, environment, experiment_of, finish, path_with_stand_in, snakemake, write_config
+from harness import AS_ROOT, calling, environment, experiment_of, finish, on_path, snakemake, write_config
 from test_kills import curves, works_in
 
 from trainmark.plan.run import Run
@@ -83,8 +82,7 @@ def test_workers_train_what_one_trains_and_records_hold_all_ranks(shared):
 def test_a_run_ends_soon_when_a_rank_fails_and_resumes(shared, framework, how, tmp_path):
     folder, _, commands = shared
     expected = curves(folder / record_of(framework))
-    stand_in = Path(__file__).with_name("failing_rank_python.py")
-    path = path_with_stand_in(tmp_path, f'#!/bin/sh\nexec "{sys.executable}" "{stand_in}" "$@"\n')
+    path = on_path(tmp_path, calling(Path(__file__).with_name("failing_rank_python.py")))
     failure = tmp_path / "failure"
     variables = environment(PATH=path, FAILURE=str(failure), TRAINMARK_CHECKPOINT_SECONDS="0", **AS_ROOT)
     log = folder / f"results/logs/train/{Path(record_of(framework)).parent.relative_to('results/runs')}.log"
@@ -114,8 +112,7 @@ def test_a_run_ends_soon_when_a_rank_fails_and_resumes(shared, framework, how, t
 
 def test_the_workflow_names_the_rank_that_failed(shared, tmp_path):
     folder, *_ = shared
-    stand_in = Path(__file__).with_name("failing_rank_python.py")
-    path = path_with_stand_in(tmp_path, f'#!/bin/sh\nexec "{sys.executable}" "{stand_in}" "$@"\n')
+    path = on_path(tmp_path, calling(Path(__file__).with_name("failing_rank_python.py")))
     (failure := tmp_path / "failure").write_text("PlantedError")
     again = (record_of("chainer"), "--cores", "2", "--configfile", "experiment.yaml", "--force")
     options = {"PATH": path, "FAILURE": str(failure), "TRAINMARK_CHECKPOINT_SECONDS": "0", **AS_ROOT}

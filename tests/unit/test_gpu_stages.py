@@ -23,9 +23,9 @@ here = Path(sys.argv[1])
 gpu_stages.REPOSITORY = here
 gpu_stages.GRACE_SECONDS = 1
 gpu_stages.machine = lambda: {"gpus": [{"reason": "no GPU"}], "cpus": 2, "python": "3", "versions": {}, "missing": {}}
-gpu_stages.GATE = gpu_stages.Stage("gate", "", 1, 6, [("test_gate.py",)])
-hangs = gpu_stages.Stage("hangs", "", 1, int(sys.argv[2]), [("test_hangs.py",)])
-last = gpu_stages.Stage("last", "", 1, 20, [("test_gate.py",), ("test_fails.py",)])
+gpu_stages.GATE = gpu_stages.Stage("gate", 1, 6, [("test_gate.py",)])
+hangs = gpu_stages.Stage("hangs", 1, int(sys.argv[2]), [("test_hangs.py",)])
+last = gpu_stages.Stage("last", 1, 20, [("test_gate.py",), ("test_fails.py",)])
 gpu_stages.PARTS = {"quick": [gpu_stages.GATE, hangs, last]}
 sys.exit(gpu_stages.run("quick", here / "out", time.monotonic()))
 """

@@ -1,12 +1,10 @@
 """The cluster profiles, without a scheduler: a dry run, and the submit commands that validate.py prints."""
 
-import subprocess
-import sys
 from itertools import pairwise
 
 import pytest
 import yaml
-from harness import REPOSITORY, environment, write_config
+from harness import REPOSITORY, run_script, write_config
 
 PROFILES = ("slurm", "gridengine", "tsubame")
 CONFIG = {
@@ -25,8 +23,7 @@ def validate(tmp_path):
         (tmp_path / "config").mkdir(exist_ok=True)
         if site:
             (tmp_path / "config" / "site.yaml").write_text(yaml.safe_dump(site))
-        command = [sys.executable, REPOSITORY / "workflow/scripts/validate.py", "--profile", profile, config]
-        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment(), check=False)
+        return run_script("validate", "--profile", profile, config, cwd=tmp_path)
 
     return run
 

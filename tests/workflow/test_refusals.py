@@ -3,7 +3,7 @@
 import re
 import sys
 
-from harness import REPOSITORY, finish, path_with_stand_in, snakemake, write_config
+from harness import REPOSITORY, finish, on_path, snakemake, write_config
 
 BLOCKED = "numpy pandas pyarrow matplotlib sklearn PIL chainer keras tensorflow jax torch cupy tqdm filelock"
 
@@ -56,7 +56,7 @@ def test_broken_config_is_one_sentence(tmp_path):
 def test_a_framework_that_is_not_installed_stops_before_any_job(tmp_path):
     finds_no_torch = f'#!/bin/sh\ncase "$*" in *find_spec*) echo torch ;; *) exec "{sys.executable}" "$@" ;; esac\n'
     name = write_config(tmp_path, run_config({"devices": ["cpu"], "frameworks": ["torch", "chainer"]}))
-    path = path_with_stand_in(tmp_path, finds_no_torch)
+    path = on_path(tmp_path, finds_no_torch)
     refused = snakemake(tmp_path, "--cores", "2", "--configfile", name, PATH=path)
     assert refused.returncode == 1
     last = refused.printed.splitlines()[-1]

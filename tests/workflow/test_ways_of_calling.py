@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from harness import TINY, path_with_stand_in, snakemake, write_config
+from harness import TINY, on_path, snakemake, write_config
 
 pytestmark = pytest.mark.faults
 
@@ -102,7 +102,7 @@ def test_what_a_failed_call_was_to_make_again_stays_until_its_job_starts(finishe
     """All runs are outdated, and every job fails."""
     write_config(finished, {**TINY, "experiments": {"tiny": TINY["experiments"]["tiny"] | {"batch_size": 300}}})
     before = contents(finished / "results")
-    path = path_with_stand_in(finished, "#!/bin/sh\nexit 1\n")
+    path = on_path(finished, "#!/bin/sh\nexit 1\n")
     process = snakemake(finished, "--cores", "1", "--configfile", "experiment.yaml", PATH=path)
     assert process.returncode == 1
     after = contents(finished / "results")
