@@ -20,9 +20,9 @@ QUICK := -m "not slow and not parity and not faults and not adversary and not be
 BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
 
 .PHONY: all paper paper-archive report test gpu-check expected torch torch-cpu workers cluster clean help lint coverage test-slow test-parity test-faults \
-  test-adversary test-load test-gpu test-benchmarks test-cluster test-environments test-fresh test-settings test-real-data certify-networks \
-  bench-images bench-imagenet bench-loading bench-phases bench-records bench-report bench-screens bench-verdicts bench-watching \
-  bench-intervals bench-epochs bench-steps bench-loops bench-own bench-workers bench-naive bench-clipped bench-start bench-cluster bench-matrices bench-tests \
+  test-adversary test-load test-gpu test-benchmarks test-cluster test-environments test-fresh test-real-data certify-networks \
+  bench-imagenet bench-loading bench-records bench-verdicts \
+  bench-intervals bench-loops bench-own bench-workers bench-clipped bench-start bench-cluster bench-matrices \
   bench-workflow lock gpu-quick prepare images
 
 ##@ For users
@@ -132,9 +132,6 @@ test-environments: $(VENV)/.installed-dev ## --sdm conda with a stand-in, --sdm 
 test-fresh: ## from a fresh Debian 13 and Debian unstable to the report and the unit tests (root, debootstrap): 20 minutes
 	@$(PYTHON) tests/fresh_systems.py $(SUITES)
 
-test-settings: ## is .venv the same whatever is set of pip, uv, conda and Python (network)? A quarter of an hour
-	@$(PYTHON) tests/foreign_settings.py
-
 test-gpu: $(VENV)/.installed-dev ## what a GPU has to show, in stages, into build/gpu-results (PART=quick, more or whole; STAND_IN=1: without a GPU)
 	@$(RUN) python tests/gpu_stages.py $(if $(STAND_IN),--stand-in) $(PART)
 
@@ -150,45 +147,20 @@ test-real-data: $(VENV)/.installed-dev ## tests on real data from a mirror besid
 certify-networks: $(VENV)/.installed-dev ## certify every network, as a table of classes and largest differences
 	@$(RUN) python -m pytest -q -s -m parity tests/parity/test_networks.py
 
-bench-images: $(VENV)/.installed ## speed of decoding, mean image and packed store (IMAGES=<folder of photographs>)
-	@$(BENCHMARK)/image_pipeline.py $(IMAGES)
-
 bench-loading: $(VENV)/.installed ## images/s of streams beside bare decoding (IMAGES=<folder of photographs>, or generated)
 	@$(BENCHMARK)/loading.py $(IMAGES)
 
 bench-imagenet: $(VENV)/.installed-dev ## beside Chainer's ImageNet example (EXAMPLE=<its folder> IMAGES=<folder of classes>)
 	@$(BENCHMARK)/chainer_example.py $(EXAMPLE) $(IMAGES)
 
-bench-phases: $(VENV)/.installed-dev ## do the phases of 50 runs sum to their wall times? Some minutes
-	@$(BENCHMARK)/wall_times.py
-
-bench-records: $(VENV)/.installed-dev ## how long does snakemake take to check 1,000 records? Some seconds
+bench-records: $(VENV)/.installed-dev ## checks, tables and report of 10,000 records: seconds, memory, size of the page. A minute
 	@$(BENCHMARK)/many_records.py
-
-bench-report: $(VENV)/.installed-dev ## tables and report of 10,000 records: seconds, memory, size of the page. A minute
-	@$(BENCHMARK)/many_records_report.py
-
-bench-screens: $(VENV)/.installed-dev ## where pages of large campaigns show what, in Chromium (FOLDER= keeps pictures): some minutes
-	@$(RUN) PYTHONPATH=workflow/scripts:tests python tests/screens.py $(FOLDER)
 
 bench-verdicts: $(VENV)/.installed-dev ## one setting under two names, and one slowed by 10 %: some minutes
 	@$(BENCHMARK)/verdicts.py
 
-# Its calibration needs a quiet machine.
-bench-watching: $(VENV)/.installed-dev ## what watching costs, and what load quiet runs see: a minute
-	@$(BENCHMARK)/watching.py
-
-bench-tests: $(VENV)/.installed-dev ## how many injected errors do tests find? (PACKAGE=config TESTS=tests/unit/config)
-	@$(BENCHMARK)/planted_errors.py $(PACKAGE) $(TESTS)
-
 bench-intervals: $(VENV)/.installed-dev ## how often intervals hold, how often verdicts are false: half a minute
 	@$(BENCHMARK)/intervals.py
-
-bench-epochs: $(VENV)/.installed-dev ## how close do correct trainings come to the certificate's limit? Some minutes
-	@$(BENCHMARK)/honest_epochs.py
-
-bench-steps: $(VENV)/.installed-dev ## are correct trainings refused for their step losses (LOAD=<processes> RESULTS=<folders>)? Half an hour
-	@$(BENCHMARK)/step_losses.py $(if $(LOAD),--load $(LOAD)) $(RESULTS)
 
 bench-loops: $(VENV)/.installed-dev ## seconds per epoch beside the frameworks' own examples: half an hour (MNIST=<mirror> DEVICE=gpu)
 	@$(BENCHMARK)/loops.py $(if $(DEVICE),--device $(DEVICE))
@@ -198,9 +170,6 @@ bench-workers: $(VENV)/.installed-dev ## efficiency of two workers beside the en
 
 bench-own: $(VENV)/.installed-dev ## our own layers and update rules beside the frameworks': a quarter of an hour
 	@$(BENCHMARK)/own_parts.py
-
-bench-naive: $(VENV)/.installed ## when the Julia benchmark's cross entropy becomes NaN (needs results/datasets/mnist): ten minutes
-	@$(BENCHMARK)/naive_loss.py
 
 bench-clipped: $(VENV)/.installed ## test losses of keras-mnist as Keras of 2017 computed them (needs its runs in results/): seconds
 	@$(BENCHMARK)/clipped_loss.py

@@ -1,8 +1,6 @@
 """Options that all tests share."""
 
-import collections
 import os
-import re
 import signal
 import tempfile
 from pathlib import Path
@@ -49,28 +47,6 @@ LOOK_AT_TINY = ("test_end_to_end", "test_owned_devices", "test_refusals", "test_
 def pytest_collection_modifyitems(items):
     """What starts workflows takes long, and comes first."""
     items.sort(key=lambda item: ("tiny" not in item.fixturenames, "tests/unit/" in item.nodeid))
-
-
-SLOWER_SECONDS = 0.2
-"""Tests that need less time, or so little more than last time, are not listed."""
-
-
-def pytest_terminal_summary(terminalreporter, config):
-    """Print the ten tests that got slower most, compared with the last run of these tests in this checkout."""
-    if not hasattr(config, "cache") or hasattr(config, "workerinput"):  # -p no:cacheprovider; a worker of xdist
-        return
-    seconds = collections.Counter()
-    for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("")):  # "": set-up, tear-down
-        seconds[report.nodeid] += report.duration
-    name = f"durations/{re.sub(r'[^a-z]+', '-', config.option.markexpr) or 'all'}"
-    before = config.cache.get(name, {})
-    config.cache.set(name, before | {test: took for test, took in seconds.items() if took > SLOWER_SECONDS})
-    slower = {test: seconds[test] - took for test, took in before.items() if test in seconds}
-    listed = [test for test in sorted(slower, key=slower.get, reverse=True)[:10] if slower[test] > SLOWER_SECONDS]
-    if listed:
-        terminalreporter.section("slower than last time")
-    for test in listed:
-        terminalreporter.write_line(f"{before[test]:7.2f} s -> {seconds[test]:7.2f} s  {test}")
 
 
 @pytest.hookimpl(optionalhook=True)

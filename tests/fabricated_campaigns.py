@@ -1,6 +1,6 @@
 """Results folders of campaigns that nobody trained: from valid records and certificates to tables, figures and page.
 
-`make bench-screens` opens their pages. The records of the same campaign are the same each time.
+The records of the same campaign are the same each time.
 """
 
 import json

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import gpu_stages
-from gpu_stages import REPOSITORY, STACK, version_of
+from gpu_stages import REPOSITORY, version_of
 
 PYTHONS = ("3.12",)
 """The Pythons that the folder is made for unless others are named."""
@@ -64,15 +64,8 @@ FRAMEWORKS_OWN = (
 """What JAX, CuPy, torch and TensorFlow bring: the tests are to run with the machine's. Flax and optax, which a machine
 with JAX may lack, are in the folder, without what they need to store arrays."""
 
-LARGE = {
-    "opencv-python-headless": "datasets of image files",
-    "pyarrow": "tables and reports",
-    "pandas": "tables and reports",
-    "matplotlib": "figures and reports",
-    "scikit-learn": "the dataset digits",
-    "llvmlite": "the tuned loop of Chainer on the CPU",
-}
-"""What is too large for the folder, with what needs it. If one is not on the machine, tests that need it skip."""
+LARGE = ("opencv-python-headless", "pyarrow", "pandas", "matplotlib", "scikit-learn", "llvmlite")
+"""What is too large for the folder. If one is not on the machine, tests that need it skip."""
 
 UNUSED = (
     "contourpy", "cycler", "fonttools", "kiwisolver", "pyparsing", "python-dateutil", "tzdata", "joblib", "narwhals",
@@ -109,23 +102,16 @@ def read_lock(text: str, python: str) -> dict[str, tuple[str, str]]:
     }
 
 
-def select(locks: dict[str, str], python: str) -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
-    """Return what the folder contains for a Python, as read_lock does, and the versions that `run` compares with.
-
-    locks: texts of the requirements files by name.
-    """
-    main, dev, gpu = (read_lock(locks[f"requirements{part}.txt"], python) for part in ("", "-dev", "-gpu"))
+def select(locks: dict[str, str], python: str) -> dict[str, tuple[str, str]]:
+    """Return what the folder contains for a Python, as read_lock does. locks: texts of the requirements by name."""
+    main, dev = (read_lock(locks[f"requirements{part}.txt"], python) for part in ("", "-dev"))
     needed = main | {name: dev[name] for name in TOOLS}
     without = {*FRAMEWORKS_OWN, *LARGE, *UNUSED}
     if unknown := without - {entry[0] for entry in LOCKED.findall(locks["requirements.txt"])}:
         raise LookupError(
             f"{Path(__file__).name} leaves out {', '.join(sorted(unknown))}, which the lock does not have"
         )
-    compared = needed | {name: gpu[name] for name in ("torch", "cupy-cuda13x")}
-    return (
-        {name: pin for name, pin in needed.items() if name not in without},
-        {name: version for name, (version, _) in compared.items()},
-    )
+    return {name: pin for name, pin in needed.items() if name not in without}
 
 
 def make(folder: Path, pythons: Sequence[str], mirror: Path) -> None:
@@ -144,9 +130,9 @@ def make(folder: Path, pythons: Sequence[str], mirror: Path) -> None:
     locks = {file.name: file.read_text() for file in REPOSITORY.glob("requirements*.txt")}
     facts: dict[str, Any] = {"version": git("describe", "--always", "--dirty").strip()}
     for python in pythons:
-        packages, versions = select(locks, python)
+        packages = select(locks, python)
         download(packages, python, folder / "wheels")
-        facts[python] = {"wheels": [*packages], "lock": versions}
+        facts[python] = {name: version for name, (version, _) in packages.items()}
     (folder / "bundle.json").write_text(json.dumps(facts, indent=1))
     (folder / "run").write_text(RUN.replace("PYTHONS", " ".join(pythons), 2))
     (folder / "run").chmod(0o755)
@@ -193,33 +179,23 @@ def pip(*arguments: str, timeout_seconds: float | None = None) -> None:
 # What runs there, with the standard library alone
 
 
-def refusal(has_pip: bool, results: Path) -> str | None:
-    """Return why the tests can't run; None if they can.
-
-    has_pip: whether the interpreter can import pip. results: folder of the results.
-    """
-    if not has_pip:
-        return f"{sys.executable} lacks pip, which installs the wheels: name another interpreter with PYTHON=... ./run"
-    return None if os.access(results, os.W_OK) else f"{results} can't be written: name a folder with OUT=... ./run"
-
-
 def lacking(names: Iterable[str]) -> list[str]:
     """Return the packages to install. Of setuptools what counts is pkg_resources, which versions from 82 on lack."""
     has_pkg_resources = importlib.util.find_spec("pkg_resources") is not None
     return [name for name in names if not (has_pkg_resources if name == "setuptools" else version_of(name))]
 
 
-def install(names: Sequence[str], lock: dict[str, str], wheels: Path, site: Path) -> int:
+def install(versions: dict[str, str], wheels: Path, site: Path) -> int:
     """Install what is lacking of packages from wheels, and make it and its commands found by child processes.
 
-    lock: versions by name. site: the folder to install into; what an earlier call has installed there is kept.
+    versions: by name. site: the folder to install into; what an earlier call has installed there is kept.
 
     Returns the number of packages that were installed.
     """
     (site / "bin").mkdir(parents=True, exist_ok=True)
     sys.path.insert(0, str(site))
     importlib.invalidate_caches()
-    requirements = [f"{name}=={lock[name]}" for name in lacking(names)]
+    requirements = [f"{name}=={versions[name]}" for name in lacking(versions)]
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # without bytecode every start of a framework takes seconds longer
     if requirements:
         pip(
@@ -234,34 +210,6 @@ def install(names: Sequence[str], lock: dict[str, str], wheels: Path, site: Path
     return len(requirements)
 
 
-def version_lines(here: dict[str, str], lock: dict[str, str]) -> list[str]:
-    """Return a table of the packages of STACK, and of the others whose version is not that of the lock.
-
-    here: the versions of installed distributions by name.
-    """
-    rows = [("package", "here", "lock")]
-    for package, names in STACK.items():
-        found = next((name for name in names if name in here), None)
-        locked = next((lock[name] for name in names if name in lock), "none")
-        rows.append((found or package, here[found] if found else "not there", locked))
-    of_stack = {name for names in STACK.values() for name in names}
-    rows += [(name, here[name], lock[name]) for name in sorted(lock.keys() & here.keys() - of_stack)]
-    return [
-        f"{name:24} {version:14} {locked}"
-        for name, version, locked in rows
-        if name in of_stack or version != locked or name == "package"
-    ]
-
-
-def missing_lines(here: Iterable[str]) -> list[str]:
-    """Return a sentence for each package of LARGE that is not there."""
-    return [
-        f"{name} is not there, and too large for this folder: tests that need {use} skip"
-        for name, use in LARGE.items()
-        if name not in here
-    ]
-
-
 def run(bundle: Path, command: Sequence[str]) -> None:
     """Become a part of the GPU tests, or a command, in a copy of the repository, beside what the machine lacks.
 
@@ -271,20 +219,19 @@ def run(bundle: Path, command: Sequence[str]) -> None:
     """
     began = time.monotonic()
     results = Path(os.environ.get("OUT") or os.curdir).resolve()
-    if sentence := refusal(importlib.util.find_spec("pip") is not None, results):
-        sys.exit(sentence)
+    if importlib.util.find_spec("pip") is None:
+        sys.exit(f"{sys.executable} lacks pip, which installs the wheels: name another one with PYTHON=... ./run")
+    if not os.access(results, os.W_OK):
+        sys.exit(f"{results} can't be written: name a folder with OUT=... ./run")
     facts = json.loads((bundle / "bundle.json").read_text())
-    wheels, lock = facts["{}.{}".format(*sys.version_info)].values()
+    versions = facts["{}.{}".format(*sys.version_info)]
     repository = KEPT / "repository"
     shutil.rmtree(repository, ignore_errors=True)
     shutil.copytree(bundle / "repository", repository)
     for copied in (repository, *repository.rglob("*/")):
         copied.chmod(0o755)  # the tests write there, and the bundle may be read-only
-    count = install(wheels, lock, bundle / "wheels", KEPT / "site")
-    distributions = {*lock, *(name for names in STACK.values() for name in names)}
-    here = {name: version for name in distributions if (version := version_of(name))}
-    print(f"trainmark {facts['version']}, Python {sys.version.split()[0]}; packages installed: {count}")
-    print(*version_lines(here, lock), *missing_lines(here), sep="\n", flush=True)
+    count = install(versions, bundle / "wheels", KEPT / "site")
+    print(f"trainmark {facts['version']}, Python {sys.version.split()[0]}; packages installed: {count}", flush=True)
     if not command or command[0] in gpu_stages.PARTS:
         command = ["python", "tests/gpu_stages.py", *(command or ["quick"]), "--began", str(began)]
     os.environ["OUT"] = str(results)

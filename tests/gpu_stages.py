@@ -64,7 +64,6 @@ class Stage:
     """
 
     name: str
-    text: str
     estimate_seconds: int
     cap_seconds: int
     calls: Sequence[tuple[str, ...]] = ()
@@ -88,33 +87,19 @@ OTHERS = [("torch", "tuned"), ("torch", "stock"), ("chainer", "stock"), ("chaine
 
 PART_OF_CONTRACT = "reference or rule or definition or gradients or tuning or resumes or unobserved or stream"
 
-INSTALL = Stage("install", "the packages that the machine lacks", 45, 60)
-GATE = Stage(
-    "gate", "each framework computes on the GPU, in float32", 20, 40, [gpu_tests("frameworks")], QUICKLY_COMPILED
-)
+INSTALL = Stage("install", 45, 60)
+GATE = Stage("gate", 20, 40, [gpu_tests("frameworks")], QUICKLY_COMPILED)
 
 MEASURED = [
-    Stage("workflow", "the default experiment, from its config to verify.py", 105, 115, [gpu_tests("workflow")]),
-    Stage("break-even", "from how many epochs on is the GPU faster?", 65, 75, [gpu_tests("break_even")]),
-    Stage(
-        "loops",
-        "the framework's example, stock and tuned loop",
-        60,
-        65,
-        [gpu_tests("loops", "-k", "mlp and not compilers")],
-    ),
-    Stage(
-        "images",
-        "ResNet-50 in torch, images a second",
-        40,
-        45,
-        [gpu_tests("loops", "-k", "resnet50-torch and not compilers")],
-    ),
+    Stage("workflow", 105, 115, [gpu_tests("workflow")]),
+    Stage("break-even", 65, 75, [gpu_tests("break_even")]),
+    Stage("loops", 60, 65, [gpu_tests("loops", "-k", "mlp and not compilers")]),
+    Stage("images", 40, 45, [gpu_tests("loops", "-k", "resnet50-torch and not compilers")]),
 ]
 MORE = [
-    Stage("resnet", "ResNet-50 in Flax", 90, 95, [gpu_tests("loops", "-k", "resnet50-flax")]),
-    Stage("compilers", "torch.compile, XLA's command buffers", 40, 45, [gpu_tests("loops", "-k", "compilers")]),
-    Stage("energy", "NVML's counter beside its power", 15, 20, [gpu_tests("measurements", "-k", "power")]),
+    Stage("resnet", 90, 95, [gpu_tests("loops", "-k", "resnet50-flax")]),
+    Stage("compilers", 40, 45, [gpu_tests("loops", "-k", "compilers")]),
+    Stage("energy", 15, 20, [gpu_tests("measurements", "-k", "power")]),
 ]
 
 PARTS: Mapping[str, Sequence[Stage]] = {
@@ -123,7 +108,6 @@ PARTS: Mapping[str, Sequence[Stage]] = {
         GATE,
         Stage(
             "contracts",
-            "contracts and certificates; clocks, memory that runs out, two runs on one GPU, a kill",
             140,
             150,
             [
@@ -147,7 +131,6 @@ PARTS: Mapping[str, Sequence[Stage]] = {
         GATE,
         Stage(
             "proofs",
-            "all contracts, all networks, all kills",
             3600,
             4 * 3600,
             [
@@ -388,15 +371,6 @@ def _interrupt(*_: Any) -> None:
     raise KeyboardInterrupt
 
 
-def table_lines(part: str) -> list[str]:
-    """Return a table of the stages of a part, with their estimates and caps."""
-    stages = PARTS[part]
-    rows = [(stage.name, stage.estimate_seconds, stage.cap_seconds, stage.text) for stage in stages]
-    rows.append(("together", *(sum(row[column] for row in rows) for column in (1, 2)), ""))
-    heading = f"{part:11} {'estimate, s':>11} {'cap, s':>7}"
-    return [heading, *(f"{name:11} {estimate:11} {cap:7}  {text}".rstrip() for name, estimate, cap, text in rows)]
-
-
 def stand_in(folder: Path) -> dict[str, str]:
     """Return the environment of a process that takes this machine for one with a GPU: see tests/gpu_stand_in.
 
@@ -414,19 +388,16 @@ def stand_in(folder: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """List or run the stages of a part."""
+    """Run the stages of a part."""
     if sys.argv[1:2] == ["guard"]:
         guard(*map(Path, sys.argv[2:]))
         return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", nargs="?", choices=PARTS, default="quick")
-    parser.add_argument("--list", action="store_true", help="list the stages with their estimates and caps alone")
     parser.add_argument("--stand-in", action="store_true", help="without a GPU, on stand-ins for CuPy and JAX's GPU")
     parser.add_argument("--began", type=float, help=argparse.SUPPRESS)  # gpu_bundle.py, when it began to install
     arguments = parser.parse_args()
-    if arguments.list:
-        print(*chain.from_iterable(map(table_lines, PARTS)), sep="\n")
-    elif arguments.stand_in:
+    if arguments.stand_in:
         os.execve(
             sys.executable, [sys.executable, __file__, arguments.part], stand_in(REPOSITORY / "build" / "kernels")
         )

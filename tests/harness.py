@@ -65,32 +65,35 @@ TINY = {
 }
 
 
+def experiment_of(**keys):
+    """An experiment of one short run of Chainer on the CPU, unless its keys say otherwise."""
+    run = {"recipes": ["mnist-mlp-flux"], "frameworks": ["chainer"], "devices": ["cpu"], "epochs": [1], "repeats": 1}
+    return run | keys
+
+
 def settings(**changes):
     """The settings of an experiment that a run gets, with the schema's defaults where they are not changed."""
     keys = load.shipped_files()[0]["$defs"]["experiment"]["properties"]
     return {key: keys[key]["default"] for key in load.keys_that_decide(("training", "record"))} | changes
 
 
-def path_with_stand_in(folder, program):
-    """A PATH on which this program stands before `python`, in the folder bin of `folder`."""
-    stand_in = folder / "bin" / "python"
-    stand_in.parent.mkdir()
-    stand_in.write_text(program)
-    stand_in.chmod(0o755)
-    return f"{stand_in.parent}{os.pathsep}{environment()['PATH']}"
+def calling(script):
+    """The text of a program that runs a Python script of the tests, which need not be executable."""
+    return f'#!/bin/sh\nexec "{sys.executable}" "{script}" "$@"\n'
+
+
+def on_path(folder, text, name="python"):
+    """A PATH that begins with a program of this text, in the folder bin of `folder`."""
+    program = folder / "bin" / name
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(text)
+    program.chmod(0o755)
+    return f"{program.parent}{os.pathsep}{environment()['PATH']}"
 
 
 def environment(**extra):
     """The environment of a user's shell with the virtual environment active."""
     return os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"} | extra
-
-
-def on_path(folder, name, script):
-    """A PATH that begins with a program that runs a Python script of the tests, which need not be executable."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" "{script}" "$@"\n')
-    (folder / name).chmod(0o755)
-    return f"{folder}{os.pathsep}{environment()['PATH']}"
 
 
 def importing(**extra):
@@ -112,11 +115,25 @@ def snakemake(folder, *arguments, **extra):
     return process
 
 
+def finish(folder, *arguments, **extra):
+    """Run snakemake, which must succeed, and return what it printed."""
+    process = snakemake(folder, *arguments, **extra)
+    assert process.returncode == 0, process.printed[-6000:]
+    return process.printed
+
+
+def run_script(name, *arguments, **options):
+    """Run a script of the workflow as a user would; its output as text."""
+    command = [sys.executable, str(REPOSITORY / "workflow" / "scripts" / f"{name}.py"), *map(str, arguments)]
+    return subprocess.run(
+        command, check=False, **{"env": environment(), "capture_output": True, "text": True, **options}
+    )
+
+
 def predict(*arguments, **options):
-    """Run predict.py as a user would, on a host whose CPUs no run holds; its output as text."""
-    command = [sys.executable, str(REPOSITORY / "workflow" / "scripts" / "predict.py"), *map(str, arguments)]
+    """Run predict.py on a host whose CPUs no run holds."""
     here = environment(TRAINMARK_LOCK_FOLDER=os.path.join(tempfile.gettempdir(), "trainmark-locks-of-predict"))
-    return subprocess.run(command, check=False, env=here, **{"capture_output": True, "text": True, **options})
+    return run_script("predict", *arguments, env=here, **options)
 
 
 def files_of(page):

@@ -6,19 +6,20 @@ the example wants them, with the same batch size and number of loader processes,
 one is compared: the example's last update of the first epoch begins it, and trainmark's record has it.
 """
 
-import argparse
 import json
 import os
 import platform
 import runpy
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
+from itertools import count
 from pathlib import Path
 
-from harness import REPOSITORY, snakemake, write_config
+from harness import REPOSITORY, experiment_of, write_config
+from measuring import in_turn, parser_of, ratio, run_workflow
 from PIL import Image
 
 from trainmark.datasets.images.decoding import load_stored
@@ -52,13 +53,13 @@ def scaled_photographs(images: Path, folder: Path) -> dict[str, int]:
     """Write photographs of each class as 256x256 JPEG files, lists for the example, and return the samples by split."""
     samples = {}
     classes = sorted(path for path in images.iterdir() if path.is_dir())
-    for split, first, count in (("train", 0, PER_CLASS), ("val", PER_CLASS, 1)):
+    for split, first, number_of in (("train", 0, PER_CLASS), ("val", PER_CLASS, 1)):
         lines = []
         for label, source in enumerate(classes):
             photographs = sorted(path for path in source.rglob("*") if path.is_file())
             target = folder / split / source.name
             target.mkdir(parents=True)
-            for number in range(first, first + count):
+            for number in range(first, first + number_of):
                 file = target / f"{number}.jpg"
                 Image.fromarray(load_stored(photographs[number % len(photographs)])).save(file, quality=90)
                 lines.append(f"{file.relative_to(folder)} {label}\n")
@@ -71,15 +72,7 @@ def of_example(example: Path, folder: Path, samples: int) -> float:
     """Return images per second of the example's second epoch."""
     steps = samples // BATCH_SIZE
     chainer_compat = str(REPOSITORY / "workflow" / "scripts" / "trainmark" / "frameworks" / "chainer_compat.py")
-    command = [
-        sys.executable,
-        chainer_compat,
-        __file__,
-        "--example-only",
-        str(example),
-        "train.txt",
-        "val.txt",
-    ]
+    command = [sys.executable, chainer_compat, __file__, "--example-only", str(example), "train.txt", "val.txt"]
     command += ["--arch", ARCHITECTURE, "--batchsize", str(BATCH_SIZE), "--epoch", "2", "--root", "."]
     command += ["--loaderjob", str(JOBS), "--mean", "results/datasets/photographs/mean.npy"]
     noted = folder / "updates.json"
@@ -93,19 +86,19 @@ def of_example(example: Path, folder: Path, samples: int) -> float:
 def of_trainmark(folder: Path, repeat: int) -> tuple[float, float]:
     """Return images per second of a run's second epoch, and the share of it for which the run waited for images."""
     name = f"imagenet-{ARCHITECTURE}"
-    experiment = {
-        "recipes": [name], "datasets": ["photographs"], "frameworks": ["chainer"], "devices": ["cpu"], "epochs": [2],
-        "repeats": repeat, "batch_size": BATCH_SIZE, "keep_weights": False,
-        "loader": {"iterator": "process", "jobs": JOBS},
-    }  # fmt: skip
+    experiment = experiment_of(
+        recipes=[name],
+        datasets=["photographs"],
+        epochs=[2],
+        repeats=repeat,
+        batch_size=BATCH_SIZE,
+        keep_weights=False,
+        loader={"iterator": "process", "jobs": JOBS},
+    )
     dataset = {"title": "Photographs", "format": "image_folder", "folder": str(folder)}
     config = write_config(folder, {"experiments": {"bench": experiment}, "datasets": {"photographs": dataset}})
     run = f"results/runs/bench/{name}/photographs/chainer-cpu/epochs-2/repeat-{repeat}/record.json"
-    process = snakemake(
-        folder, run, "--cores", "all", "--set-threads", f"train={os.cpu_count()}", "--configfile", config
-    )
-    if process.returncode:
-        sys.exit(process.printed)
+    run_workflow(folder, config, run, "--cores", "all", "--set-threads", f"train={os.cpu_count()}")
     result = read_record(folder / run)["result"]
     return result["samples_per_second"], result["waiting_share"]
 
@@ -117,26 +110,25 @@ def main() -> None:
         sys.argv = [str(example / "train_imagenet.py"), *sys.argv[3:]]
         note_updates(example)
         return
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("example", type=Path, help="folder examples/imagenet of Chainer")
     parser.add_argument("images", type=Path, help="folder with a folder of photographs for each class")
     arguments = parser.parse_args()
-    example_folder = arguments.example.resolve()
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        folder, repeats = Path(name), count(1)
         samples = scaled_photographs(arguments.images, folder)["train"]
-        of_trainmark(folder, 1)  # makes the mean image, too
+        of_trainmark(folder, next(repeats))  # makes the mean image, too
         print(f"imagenet-{ARCHITECTURE}: {samples} photographs, batches of {BATCH_SIZE}, {JOBS} "
-              f"loader processes; {platform.machine()}, {os.cpu_count()} cores")  # fmt: skip
-        ratios = []
-        for repeat in range(2, ROUNDS + 2):
-            example = of_example(example_folder, folder, samples)
-            ours, waiting = of_trainmark(folder, repeat)
-            ratios.append(ours / example)
-            print(f"  example {example:.2f} images/s, trainmark {ours:.2f} (waiting {waiting:.1%}), "
-                  f"ratio {ratios[-1]:.3f}", flush=True)  # fmt: skip
-    print(f"trainmark against the example: {statistics.median(ratios):.3f} times its images/s "
-          f"({min(ratios):.3f} to {max(ratios):.3f})")  # fmt: skip
+              f"loader processes; {platform.machine()}, {os.cpu_count()} cores", flush=True)  # fmt: skip
+        ways = {
+            "example": partial(of_example, arguments.example.resolve(), folder, samples),
+            "trainmark": lambda: of_trainmark(folder, next(repeats)),
+        }
+        example, ours = in_turn(ways, ROUNDS).values()
+    speeds, waited = zip(*ours, strict=True)
+    print(f"images/s of the example: {min(example):.2f} to {max(example):.2f}")
+    print(f"of trainmark: {min(speeds):.2f} to {max(speeds):.2f}, of the time at most {max(waited):.1%} waiting")
+    print(f"trainmark against the example: {ratio(speeds, example)} times its images/s")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
 """How fast streams deliver batches to a network that costs nothing, beside bare decoding of the same files.
 
 Run: make bench-loading IMAGES=<folder of photographs>; without IMAGES it generates JPEG files of 500x375. Windows of
-224x224, mirrored at random, less the mean image, in float32. The ways are taken in turn, round after round, so that a
-machine that slows down slows all of them; a ratio is that of two neighbours, and its median over rounds is printed with
-its range. Every way reads the same files, from the page cache.
+224x224, mirrored at random, less the mean image, in float32. The ways are taken in turn, round after round. Every way
+reads the same files, from the page cache.
 """
 
 import argparse
@@ -17,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import psutil
-from image_pipeline import ratio, seconds
+from measuring import in_turn, parser_of, ratio, seconds_of
 from PIL import Image
 
 from trainmark.datasets.catalogue import store_file
@@ -37,6 +36,7 @@ WAYS = [("files", name) for name in ITERATORS] + [("mapped", "thread"), ("mapped
 """(store, iterator) of each stream that is measured."""
 
 JOBS = 2
+BARE = f"bare decode and resize, {JOBS} threads"
 EPOCHS, EPOCH_SAMPLES = 20, 320
 """Epochs over which memory is measured, and their images; the first epoch fills what is used again."""
 
@@ -52,14 +52,14 @@ def generate(folder: Path, number: int) -> None:
         Image.fromarray(noisy.clip(0, 255).astype(np.uint8)).save(folder / f"{index:04}.jpg", quality=90)
 
 
-def bare_decode(paths: list[Path], threads: int) -> None:
+def bare_decode(paths: list[Path]) -> None:
     """Decoding and resizing, and nothing else."""
 
     def load(chunk: list[Path]) -> None:
         for path in chunk:
             load_stored(path)
 
-    for _ in in_order(load, chunks(paths, CHUNK), threads):
+    for _ in in_order(load, chunks(paths, CHUNK), JOBS):
         pass
 
 
@@ -77,55 +77,64 @@ class Epochs:
             pass
 
 
+def family() -> list[psutil.Process]:
+    """This process and those that load images."""
+    return [psutil.Process(), *psutil.Process().children(recursive=True)]
+
+
 def resident_mib() -> float:
-    """Resident size of this process and of those that load images, without what they share, in MiB."""
+    """Resident size of the family, without what it shares."""
     gc.collect()
-    family = [psutil.Process(), *psutil.Process().children(recursive=True)]
-    sizes = [process.memory_full_info() for process in family]
+    sizes = [process.memory_full_info() for process in family()]
     return sum(getattr(size, "pss", size.rss) for size in sizes) / 2**20
 
 
-def cpu_seconds() -> float:
-    """CPU time of this process and of those that load images."""
-    times = [process.cpu_times() for process in (psutil.Process(), *psutil.Process().children(recursive=True))]
-    return sum(time.user + time.system for time in times)
+def times_of(work: Callable[[], object]) -> tuple[float, float]:
+    """(wall time, CPU time of the family). CPU time tells the cost where other work takes the CPUs, too."""
+    cpu_seconds = lambda: sum(sum(process.cpu_times()[:2]) for process in family())  # noqa: E731
+    before, wall_seconds = cpu_seconds(), seconds_of(work)
+    return wall_seconds, max(cpu_seconds() - before, 0.01)  # counted in ticks of 10 ms
 
 
-Seconds = dict[str, list[float]]
+def open_way(folder: Path, way: tuple[str, str]) -> ImageStream:
+    """Open the training images in one of WAYS."""
+    mean = np.random.default_rng(1).uniform(100, 150, (3, 256, 256))
+    settings = {"store": way[0], "iterator": way[1], "jobs": JOBS}
+    return open_streams(folder / "prepared", mean, TRANSFORM, "float32", settings, JOBS, folder, ["train"])["train"]
 
 
-def measure(ways: dict[str, Callable[[], object]], rounds: int) -> tuple[Seconds, Seconds]:
-    """(wall time, CPU time) of each way, round after round, after one round that is not counted.
-
-    CPU time tells the cost of a way where other work takes the CPUs, too.
-    """
-    wall: Seconds = {name: [] for name in ways}
-    cpu: Seconds = {name: [] for name in ways}
-    for number in range(rounds + 1):
-        for name, way in ways.items():
-            before = cpu_seconds()
-            taken = seconds(way)
-            if number:
-                wall[name].append(taken)
-                cpu[name].append(max(cpu_seconds() - before, 0.01))  # counted in ticks of 10 ms
-    return wall, cpu
+def print_memory(folder: Path, batch_size: int) -> None:
+    """Print the resident MiB of each way after the second and after the last of EPOCHS epochs."""
+    for way in WAYS:
+        stream = open_way(folder, way)
+        epoch, sizes = Epochs(stream, batch_size, min(EPOCH_SAMPLES, len(stream.labels))), []
+        for _ in range(EPOCHS):
+            epoch()
+            sizes.append(resident_mib())
+        stream.close()
+        print(
+            f"resident memory, {', '.join(way)}: {sizes[1]:.0f} MiB after 2 epochs, {sizes[-1]:.0f} MiB after {EPOCHS}"
+        )
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("images", type=Path, nargs="?", help="folder with JPEG files, at any depth")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--samples", type=int, default=1000, help="least number of images of an epoch")
-    parser.add_argument("--files", type=int, default=200, help="number of files to generate without a folder")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        if arguments.images is None:
-            (folder / "generated").mkdir()
-            generate(folder / "generated", arguments.files)
-        run(arguments, arguments.images or folder / "generated", folder)
+def print_speeds(folder: Path, paths: list[Path], batch_size: int, rounds: int) -> None:
+    """Measure the ways in turn, and print images/s and ratios."""
+    streams = {", ".join(way): open_way(folder, way) for way in WAYS}
+    ways = {BARE: lambda: bare_decode(paths)}
+    ways |= {name: Epochs(stream, batch_size, len(paths)) for name, stream in streams.items()}
+    for work in ways.values():
+        work()
+    times = in_turn({name: lambda work=work: times_of(work) for name, work in ways.items()}, rounds)
+    bare_wall, bare_cpu = zip(*times.pop(BARE), strict=True)
+    print(f"  {BARE}: {len(paths) / statistics.median(bare_wall):.0f} images/s")
+    for name, of_rounds in times.items():
+        wall, cpu = zip(*of_rounds, strict=True)
+        print(
+            f"  {name}: {len(paths) / statistics.median(wall):.0f} images/s, {ratio(bare_wall, wall)} times the bare "
+            f"decode; by CPU time {ratio(bare_cpu, cpu)}"
+        )
+    for stream in streams.values():
+        stream.close()
 
 
 def run(arguments: argparse.Namespace, images: Path, folder: Path) -> None:
@@ -140,50 +149,25 @@ def run(arguments: argparse.Namespace, images: Path, folder: Path) -> None:
     prepare(folder / "prepared", "benchmark", entry, lists, [], JOBS)
     paths = prepared_paths(folder / "prepared", "train")
     pack(paths, store_file(folder, "train"), JOBS)
-    sizes = [Image.open(path).size for path in found]
-    width, height = (statistics.median(side) for side in zip(*sizes, strict=True))
+    width, height = (statistics.median(side) for side in zip(*(Image.open(path).size for path in found), strict=True))
     print(f"{len(found)} files of {width:g}x{height:g} (medians), {len(paths)} images an epoch, batches of "
           f"{arguments.batch_size}, {arguments.rounds} rounds, {JOBS} jobs; {platform.machine()}, "
           f"{os.cpu_count()} cores")  # fmt: skip
-    for way in WAYS:
-        second, last = memory_over_epochs(open_way(folder, way), arguments.batch_size)
-        print(f"resident memory, {', '.join(way)}: {second:.0f} MiB after 2 epochs, {last:.0f} MiB after {EPOCHS}")
-    print_speeds(folder, paths, arguments)
+    print_memory(folder, arguments.batch_size)
+    print_speeds(folder, paths, arguments.batch_size, arguments.rounds)
 
 
-def open_way(folder: Path, way: tuple[str, str]) -> ImageStream:
-    """Open the training images in one of WAYS."""
-    mean = np.random.default_rng(1).uniform(100, 150, (3, 256, 256))
-    settings = {"store": way[0], "iterator": way[1], "jobs": JOBS}
-    return open_streams(folder / "prepared", mean, TRANSFORM, "float32", settings, JOBS, folder, ["train"])["train"]
-
-
-def memory_over_epochs(stream: ImageStream, batch_size: int) -> tuple[float, float]:
-    """Resident MiB after the second and after the last of EPOCHS epochs; closes the stream."""
-    epoch = Epochs(stream, batch_size, min(EPOCH_SAMPLES, len(stream.labels)))
-    sizes = []
-    for _ in range(EPOCHS):
-        epoch()
-        sizes.append(resident_mib())
-    stream.close()
-    return sizes[1], sizes[-1]
-
-
-def print_speeds(folder: Path, paths: list[Path], arguments: argparse.Namespace) -> None:
-    """Measure the ways in turn, and print images/s and ratios."""
-    streams = {way: open_way(folder, way) for way in WAYS}
-    bare = f"bare decode and resize, {JOBS} threads"
-    ways: dict[str, Callable[[], object]] = {bare: lambda: bare_decode(paths, JOBS)}
-    for way, stream in streams.items():
-        ways[", ".join(way)] = Epochs(stream, arguments.batch_size, len(paths))
-    wall, cpu = measure(ways, arguments.rounds)
-    for name, times in wall.items():
-        beside = ""
-        if name != bare:
-            beside = f", {ratio(wall[bare], times)} times the bare decode; by CPU time {ratio(cpu[bare], cpu[name])}"
-        print(f"  {name}: {len(paths) / statistics.median(times):.0f} images/s{beside}")
-    for stream in streams.values():
-        stream.close()
+def main() -> None:
+    """Measure and print."""
+    parser = parser_of(__doc__, rounds=9, batch_size=32, samples=1000, files=200)
+    parser.add_argument("images", type=Path, nargs="?", help="folder with JPEG files, at any depth")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        if arguments.images is None:
+            (folder / "generated").mkdir()
+            generate(folder / "generated", arguments.files)
+        run(arguments, arguments.images or folder / "generated", folder)
 
 
 if __name__ == "__main__":

@@ -10,22 +10,19 @@ The images are those of MNIST in the mirror that the environment variable MNIST 
 enlarged and repeated. Random ones would not do: Adam's averages of units that are never active would fall below 1e-38,
 and some CPUs then take many times longer in Chainer. The other data are random numbers of the shape of IMDB and of
 ImageNet. All are in memory. The network of ImageNet is the ResNet-50 of the frameworks' own collections.
-
-The products are those of the recipe's layers with a kernel by themselves, in the faster of numpy and JAX: less time
-than they take no loop can take, unless it makes fewer operations of a convolution. Their share of the time of the
-tuned loop is its share of the matrix-product peak.
 """
 
-import argparse
 import os
 import resource
 import statistics
-import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
-from math import prod
 from pathlib import Path
 from unittest import mock
+
+import measuring
+from measuring import in_turn, parser_of, print_heading, print_row, seconds_of
 
 from trainmark.errors import MeasurementError
 from trainmark.frameworks.registry import create_adapter, known_frameworks, set_environment
@@ -164,68 +161,6 @@ def adapter_of(
     return train
 
 
-def products_of(recipe: str, library: str) -> float:
-    """Return the seconds of an epoch's matrix products alone: forward, and both of backward, of each kernel.
-
-    A convolution is the product of its windows, as rows, with its kernel. The gradient of the network's input is left
-    out.
-    """
-    import numpy as np
-
-    from trainmark.recipes.catalogue import RECIPES
-
-    entry, (inputs, _, classes) = RECIPES[recipe], data(recipe)
-    architecture = entry.architecture(inputs.shape[1:], classes)
-    shapes, batch = architecture.shapes(), sizes_of(recipe)[1]
-    seconds, trained = 0.0, False
-    for parameter in architecture.parameters():
-        if parameter.role == "kernel":
-            rows, inward = batch * prod(shapes[parameter.layer][1:]), prod(parameter.shape[:-1])
-            outward = parameter.shape[-1]
-            products = [
-                (rows, inward, outward),
-                (inward, rows, outward),
-                *([(rows, outward, inward)] if trained else []),
-            ]
-            seconds += sum(_product_seconds(np, library, *sizes) for sizes in products)
-        trained = True
-    return seconds * len(inputs) / batch
-
-
-def _product_seconds(np, library: str, rows: int, inner: int, columns: int) -> float:
-    """Return the least seconds of a product of a loop of them, so that no call counts."""
-    first, second = np.ones((rows, inner), np.float32), np.ones((inner, columns), np.float32)
-    repeats = max(1, int(2e9 / (2 * rows * inner * columns)))
-    if library == "jax":
-        import jax
-
-        def loop(first, second):
-            def body(_, carried):  # one value depends on the product before, so that none is left out
-                first, product = carried
-                product = first @ second
-                return first.at[0, 0].add(0 * product[0, 0]), product
-
-            return jax.lax.fori_loop(0, repeats, body, (first, jax.numpy.zeros((rows, columns))))[1]
-
-        compiled = jax.jit(loop)
-        compute = lambda: compiled(first, second).block_until_ready()  # noqa: E731
-    else:
-        out = np.empty((rows, columns), np.float32)
-
-        def compute() -> None:
-            for _ in range(repeats):
-                np.dot(first, second, out=out)
-
-    compute()
-    return min(_seconds(compute) for _ in range(7)) / repeats
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
-
-
 def trainee(variant: str, framework: str, recipe: str, device: str, sizes: tuple[int, int]) -> Callable[[bool], float]:
     """Return a function that trains an epoch and returns its seconds or, if asked for it, the peak memory in MiB."""
     if variant in LOOPS:
@@ -235,24 +170,10 @@ def trainee(variant: str, framework: str, recipe: str, device: str, sizes: tuple
         train = example_of(framework, recipe, sizes=sizes, **how)
 
     def turn(memory: bool) -> float:
-        seconds = _seconds(train)
+        seconds = seconds_of(train)
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 if memory else seconds
 
     return turn
-
-
-def products(recipe: str, library: str) -> Callable[[], float]:
-    """Return `products_of`, to be called in a process of its own."""
-    return lambda: products_of(recipe, library)
-
-
-def products_in_fastest(recipe: str) -> float:
-    """Return the seconds of `products_of` in the faster of numpy and JAX, with the BLAS kernels of the tuned loop."""
-    processes = [started("tuned", products, "cpu", "chainer", recipe, library) for library in ("numpy", "jax")]
-    seconds = [process.take_turn() for process in processes]
-    for process in processes:
-        process.close()
-    return min(seconds)
 
 
 def started(variant: str, create: Callable, device: str, framework: str, *arguments: object) -> Trainee:
@@ -285,19 +206,15 @@ def measured(
         variant: started(variant, trainee, device, framework, variant, framework, recipe, device, sizes)
         for variant in variants
     }
-    seconds: dict[str, list[float]] = {}
-    failed, peak_mib = {}, {}
+    failed, turns = {}, {}
     try:
         for variant, process in processes.items():  # one after the other: a warm-up also times algorithms
             try:
                 process.take_turn(True)
-                seconds[variant] = []
+                turns[variant] = partial(process.take_turn, False)
             except MeasurementError as error:
                 failed[variant] = str(error)
-        for number in range(rounds):
-            for variant in [*seconds][number % 2 :] + [*seconds][: number % 2]:
-                seconds[variant].append(processes[variant].take_turn(False))
-            on_round(seconds)
+        seconds = in_turn(turns, rounds, on_round)
         peak_mib = {variant: processes[variant].take_turn(True) for variant in seconds}
     finally:
         for process in processes.values():
@@ -308,45 +225,35 @@ def measured(
 
 def ratio(of: list[float], to: list[float]) -> str:
     """Return the median and the range of the ratios of the rounds, and the ratio of the fastest epochs."""
-    ratios = [one / other for one, other in zip(of, to, strict=True)]
-    middle, fastest = statistics.median(ratios), min(of) / min(to)
-    return f"{middle:.2f} ({min(ratios):.2f} to {max(ratios):.2f}), {fastest:.2f}"
+    return f"{measuring.ratio(of, to)}, {min(of) / min(to):.2f}"
 
 
-def row(result: dict, products: float | None) -> str:
-    """Return a line of the table."""
+def cells(result: dict) -> list[str]:
+    """Return a row of the table."""
+    names = [result["recipe"], result["framework"]]
     if result["failed"]:
-        return f"| {result['recipe']} | {result['framework']} | {'; '.join(result['failed'].values())} |"
+        return [*names, "; ".join(result["failed"].values())]
     seconds, mib = result["seconds"], result["peak_mib"]
     first, *others = seconds
-    medians = [statistics.median(seconds[variant]) for variant in (first, "tuned")]
-    cells = [result["recipe"], result["framework"], f"{medians[0]:.3f}", f"{result['samples'] / medians[0]:.0f}"]
-    cells += [ratio(seconds[variant], seconds[first]) for variant in others]
-    cells += [f"{mib[variant] / mib[first]:.2f}" for variant in ("stock", "tuned")]
-    cells += [f"{products / medians[0]:.2f}", f"{products / medians[1]:.0%}"] if products else ["", ""]
-    return "| " + " | ".join(cells) + " |"
+    median = statistics.median(seconds[first])
+    ratios = [ratio(seconds[variant], seconds[first]) for variant in others]
+    memory = [f"{mib[variant] / mib[first]:.2f}" for variant in ("stock", "tuned")]
+    return [*names, f"{median:.3f}", f"{result['samples'] / median:.0f}", *ratios, *memory]
 
 
 def main() -> None:
     """Measure and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     tuned = [name for name, entry in known_frameworks().items() if "tuned" in entry.loops]
-    parser.add_argument("--frameworks", nargs="+", default=tuned, choices=tuned)
-    parser.add_argument("--recipes", nargs="+", default=[*SAMPLES], choices=SAMPLES)
+    parser = parser_of(__doc__, frameworks=tuned, recipes=[*SAMPLES])
     parser.add_argument("--device", default="cpu", choices=VARIANTS)
     arguments = parser.parse_args()
     variants = VARIANTS[arguments.device]
     print(f"{arguments.device}, {len(os.sched_getaffinity(0))} CPUs, {ROUNDS} rounds")
     print("Ratios to the example: median (range), of the fastest epochs")
-    headings = ("recipe", "framework", "example, s", "samples/s", *variants[1:], "memory: stock", "tuned",
-                "products alone", "share of tuned")  # fmt: skip
-    print(f"| {' | '.join(headings)} |")
-    print("|---" * len(headings) + "|")
+    print_heading("recipe", "framework", "example, s", "samples/s", *variants[1:], "memory: stock", "tuned")
     for recipe in arguments.recipes:
-        on_cpu = arguments.device == "cpu" and recipe != "imagenet-resnet50"
-        least = products_in_fastest(recipe) if on_cpu else None
         for framework in arguments.frameworks:
-            print(row(measured(framework, recipe, arguments.device, variants), least), flush=True)
+            print_row(*cells(measured(framework, recipe, arguments.device, variants)))
 
 
 if __name__ == "__main__":

@@ -1,54 +1,78 @@
-"""How long does the look at every record take that a call of snakemake begins with? `make bench-records` prints it.
+"""How long do 10,000 records take: the look at each with which a call of snakemake begins, tables, figures and report?
 
-The records are of 20 epochs, on a disk whose files are in memory already.
+`make bench-records` prints it, and how large the page is.
+
+The records are synthetic: 2 frameworks on 2 devices, 5 numbers of epochs, 2 recipes, 250 repeats.
 """
 
-import json
 import os
+import resource
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 
+from fabricated_campaigns import campaign_of, collect, draw, report, write_sources
 from harness import Wildcards
 from records_for_tests import record
 
-from trainmark.config.load import load_config
 from trainmark.plan.campaign import Campaign
-from trainmark.plan.matrix import with_devices
 
-RECORDS = 1000
-EXPERIMENT = {
-    "recipes": ["mnist-mlp-flux"],
-    "frameworks": ["chainer", "keras-jax"],
-    "devices": ["cpu"],
-    "epochs": [20],
-    "repeats": RECORDS // 2,
-}
+RECORDS = 10_000
+RECIPES = ("mnist-mlp-flux", "mnist-mlp-chainer")
+FRAMEWORKS = ("chainer", "keras-jax")
+DEVICES = ("cpu", "gpu")
+EPOCHS = (1, 2, 5, 10, 20)
+
+
+def many_records(folder: Path) -> Campaign:
+    """Write a results folder with RECORDS records, and all that collecting and reporting them needs."""
+    repeats = RECORDS // (len(RECIPES) * len(FRAMEWORKS) * len(DEVICES) * len(EPOCHS))
+    experiment = {"recipes": [*RECIPES], "frameworks": [*FRAMEWORKS], "devices": [*DEVICES], "epochs": [*EPOCHS]}
+    experiment |= {"repeats": repeats, "keep_weights": False}
+    campaign = campaign_of({"many": experiment})
+    write_sources(folder, campaign, _records(campaign), {})
+    return campaign
+
+
+def _records(campaign):
+    random = Random(1)
+    for number, run in enumerate(campaign.runs):
+        seconds = random.gauss(1.0, 0.05) * (1.1 if run.trainer.framework == "chainer" else 1.0)
+        yield record(
+            run.trainer.framework, run.repeat, run.trainer.device, run.epochs, seconds=seconds,
+            experiment="many", recipe=run.recipe,
+            changes={"sessions.0.held_seconds": [float(number), number + 0.5]},
+        )  # fmt: skip
+
+
+@contextmanager
+def timed(what: str):
+    """Print the seconds of the body, and the peak memory of this process so far."""
+    begin = time.monotonic()
+    yield
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{what}: {time.monotonic() - begin:.1f} s, peak {peak:.0f} MiB", flush=True)
 
 
 def main() -> None:
-    """Write a campaign of records; look at each as the workflow does; print the seconds."""
-    config, catalogue = load_config([], {"experiments": {"many": EXPERIMENT}})
-    campaign = Campaign(with_devices(config, gpu_found=False), catalogue)
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        for run, file in zip(campaign.runs, campaign.records, strict=True):
-            path = Path(file)
-            path.parent.mkdir(parents=True)
-            path.write_text(
-                json.dumps(record(run.trainer.framework, run.repeat, epochs=run.epochs, experiment="many"), indent=1)
-            )
-        size_mib = sum(Path(file).stat().st_size for file in campaign.records) / 2**20
-        manifest = Path("results/tables/manifest.json")
-        manifest.parent.mkdir()
-        manifest.write_text(json.dumps({"order": [], "made_of": {}, "tables": {}}))
-        campaign.stale_record(Wildcards(vars(campaign.runs[0])), with_code=True)  # digests of code are made once
-        begin = time.monotonic()
-        for run in campaign.runs:
-            campaign.stale_record(Wildcards(vars(run)), with_code=True)
-        campaign.stale_tables(Wildcards(), with_code=True)
-        seconds = time.monotonic() - begin
-    print(f"{len(campaign.runs)} records, {size_mib:.1f} MiB: {seconds:.2f} s")
+    """Write the records; collect, draw and report them; print seconds, peak memory and the page's size."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary, "results")
+        os.chdir(temporary)
+        with timed(f"writing {RECORDS:,} records"):
+            campaign = many_records(folder)
+        with timed("looking at each"):
+            for run in campaign.runs:
+                campaign.stale_record(Wildcards(vars(run)), with_code=True)
+        with timed("collecting"):
+            collect(folder)
+        with timed("drawing"):
+            draw(folder)
+        with timed("the report"):
+            page = report(folder)
+        print(f"the page: {page.stat().st_size / 1e6:.2f} MB", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,26 +1,20 @@
 """The time of the adapters' own layers, update rules, loss and metric beside those of the framework, on the CPU.
 
 Run: make bench-own. Each part trains in the stock loop, in a network that is almost nothing else: five layers of it, or
-the update of a million weights. The same network trains in turn with the framework's nearest part in its place. The
-ratio is that of one round. What is the same, such as the loop, is in both times. No framework has LRN but Chainer and
-TensorFlow, and none has the rule rmsprop_warmup of the ImageNet recipes.
+the update of a million weights. The same network trains in turn, in another process, with the framework's nearest part
+in its place. The ratio is that of one round. What is the same, such as the loop, is in both times. No framework has LRN
+but Chainer and TensorFlow, and none has the rule rmsprop_warmup of the ImageNet recipes.
 """
 
-import argparse
-import json
 import os
 import statistics
-import subprocess
-import sys
-import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from unittest import mock
 
-import numpy as np
+from loops import started
+from measuring import in_turn, parser_of, print_heading, print_row, seconds_of
 
-from trainmark.frameworks.registry import create_adapter, known_frameworks, set_environment
-from trainmark.machine.gpus import limit_threads
+from trainmark.frameworks.registry import create_adapter, known_frameworks
 from trainmark.networks.graph import Architecture, chain
 from trainmark.recipes.batch_order import epoch_feed
 from trainmark.recipes.initial_weights import draw_initial_weights
@@ -101,8 +95,18 @@ def network(part: str) -> Architecture:
     return chain("head", (1, 32, 32), [("f", "Flatten", {}), ("d", "Dense", {"units": 1000})])
 
 
-def trainer(framework: str, part: str) -> Callable[[], float]:
-    """Return a function that trains an epoch and returns its seconds."""
+def trainer(framework: str, part: str, whose: str) -> Callable[[], float | None]:
+    """Return a function that trains an epoch and returns its seconds, or None if the framework has no such part.
+
+    whose: "ours", or "theirs" with the framework's nearest part in the place of ours.
+    """
+    import numpy as np
+
+    patches = THEIRS[framework.partition("-")[0]](part)
+    if patches is None:
+        return lambda: None
+    for patch in patches if whose == "theirs" else ():
+        patch.start()
     architecture, rule = network(part), RULES.get(part, Optimizer("sgd", 1e-3))
     adapter = create_adapter(framework, len(os.sched_getaffinity(0)))
     adapter.build(
@@ -114,25 +118,22 @@ def trainer(framework: str, part: str) -> Callable[[], float]:
     adapter.load(split="train", inputs=inputs, labels=np.zeros(samples, int))
     feed = epoch_feed(samples, BATCH, (1, 1), 1)
 
-    def train() -> float:
-        begin = time.perf_counter()
+    def train() -> None:
         adapter.train_epoch(feed)
         adapter.synchronize()
-        return time.perf_counter() - begin
 
-    train()
-    return train
+    return lambda: seconds_of(train)
 
 
 def theirs_of_chainer(part: str) -> list | None:
-    """See `theirs_in_place`."""
+    """See `THEIRS`."""
     from trainmark.frameworks.chainer_optimizers import OPTIMIZERS
 
     return [mock.patch.dict(OPTIMIZERS, adam_algorithm_1=OPTIMIZERS["adam"])] if part == "AdamAlgorithm1" else None
 
 
 def theirs_of_flax(part: str) -> list | None:
-    """See `theirs_in_place`. Poolings, RMSprop and the loss are those of Flax and optax themselves."""
+    """See `THEIRS`. Poolings, RMSprop and the loss are those of Flax and optax themselves."""
     import optax
     from flax import nnx
 
@@ -155,8 +156,9 @@ def theirs_of_flax(part: str) -> list | None:
 
 
 def theirs_of_keras(part: str) -> list | None:
-    """See `theirs_in_place`."""
+    """See `THEIRS`."""
     import keras
+    import numpy as np
 
     from trainmark.frameworks import keras_adapter, keras_layers, keras_optimizers
 
@@ -178,7 +180,7 @@ def theirs_of_keras(part: str) -> list | None:
 
 
 def theirs_of_torch(part: str) -> list | None:
-    """See `theirs_in_place`. The other parts are torch's own."""
+    """See `THEIRS`. The other parts are torch's own."""
     import torch
 
     from trainmark.frameworks import torch_layers, torch_optimizers
@@ -198,70 +200,43 @@ THEIRS = {
     "keras": theirs_of_keras,
     "torch": theirs_of_torch,
 }
+"""By library, a function of a part: patches that put the framework's nearest part in the place of ours, or None if ours
+is its own, or has none."""
 
 
-def theirs_in_place(framework: str, part: str) -> list | None:
-    """Return patches that put the framework's nearest part in the place of ours; None if ours is its own, or has none.
-
-    The library of the framework is a key of THEIRS.
-    """
-    return THEIRS[framework.partition("-")[0]](part)
-
-
-def child(framework: str, part: str, rounds: int) -> None:
-    """Print the seconds of each round, ours and theirs, as JSON; null if the framework has no such part."""
-    limit_threads(sorted(os.sched_getaffinity(0)))
-    set_environment(framework, "stock")
-    if (patches := theirs_in_place(framework, part)) is None:
-        print("null")
-        return
-    ours = trainer(framework, part)
-    with ExitStack() as stack:
-        if framework.startswith("keras"):
-            from trainmark.frameworks import keras_adapter
-
-            backend = keras_adapter.BACKENDS[framework.removeprefix("keras-")]  # its threads can be set once
-            once = {framework.removeprefix("keras-"): backend._replace(limit_threads=lambda module, threads: None)}
-            patches.append(mock.patch.dict(keras_adapter.BACKENDS, once))
-        for patch in patches:
-            stack.enter_context(patch)
-        theirs = trainer(framework, part)
-    print(json.dumps([(ours(), theirs()) if i % 2 else (theirs(), ours())[::-1] for i in range(rounds)]))
-
-
-def measured(framework: str, part: str, rounds: int) -> list | None:
-    """Return what `child` prints, from a process of its own."""
-    command = [sys.executable, __file__, "--child", framework, part, str(rounds)]
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    if done.returncode:
-        sys.exit(f"{part} in {framework} failed: {done.stderr[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+def measured(framework: str, part: str, rounds: int) -> tuple[list[float], list[float]] | None:
+    """Return the seconds of each round, ours and theirs; None if the framework has no such part."""
+    processes = {
+        whose: started(whose, trainer, "cpu", framework, framework, part, whose) for whose in ("ours", "theirs")
+    }
+    try:
+        if processes["ours"].take_turn() is None:
+            return None
+        processes["theirs"].take_turn()
+        return tuple(in_turn({whose: one.take_turn for whose, one in processes.items()}, rounds).values())
+    finally:
+        for process in processes.values():
+            process.close()
 
 
 def main() -> None:
     """Measure each part in each framework and print the table."""
-    if sys.argv[1:2] == ["--child"]:
-        child(sys.argv[2], sys.argv[3], int(sys.argv[4]))
-        return
-    parts = [*LAYERS, *RULES, "CrossEntropy", "StepLosses"]
     frameworks = [name for name, framework in known_frameworks().items() if not framework.missing_packages()]
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=21)
-    parser.add_argument("--frameworks", nargs="+", default=frameworks, choices=frameworks)
-    arguments = parser.parse_args()
+    parts = [*LAYERS, *RULES, "CrossEntropy", "StepLosses"]
+    arguments = parser_of(__doc__, rounds=21, frameworks=frameworks, parts=parts).parse_args()
     print(
         f"{len(os.sched_getaffinity(0))} CPUs, {arguments.rounds} rounds; ratio of a step with ours to one with theirs"
     )
-    print("| part | framework | ours, ms per step | ratio, median | its quartiles |\n|---|---|---|---|---|")
-    for part in parts:
+    print_heading("part", "framework", "ours, ms per step", "ratio, median", "its quartiles")
+    for part in arguments.parts:
         for framework in arguments.frameworks:
             if (seconds := measured(framework, part, arguments.rounds)) is None:
                 continue
-            ratios = [ours / theirs for ours, theirs in seconds]
-            low, median, high = statistics.quantiles(ratios, n=4)
-            ours = 1000 * statistics.median(pair[0] for pair in seconds) / STEPS[part in LAYERS]
-            print(f"| {part} | {framework} | {ours:.2f} | {median:.2f} | {low:.2f} to {high:.2f} |", flush=True)
+            low, median, high = statistics.quantiles(
+                (ours / theirs for ours, theirs in zip(*seconds, strict=True)), n=4
+            )
+            ours = 1000 * statistics.median(seconds[0]) / STEPS[part in LAYERS]
+            print_row(part, framework, f"{ours:.2f}", f"{median:.2f}", f"{low:.2f} to {high:.2f}")
 
 
 if __name__ == "__main__":

@@ -11,16 +11,17 @@ A framework that has no cache is trained only without one. Ratios hold on other 
 Exit status 1 if a ratio is above its budget.
 """
 
-import argparse
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import train_by_hand
+from measuring import parser_of, print_heading, print_row
 
 from trainmark.frameworks import registry
 from trainmark.frameworks.registry import known_frameworks
@@ -86,62 +87,48 @@ def measured(folder: Path, framework: str, loop: str, rounds: int) -> dict:
             trainings[variant].append(seconds := training(folder, framework, loop, variant))
             if VARIANTS[variant] and seconds["cache"] is None:
                 del trainings[variant]
-    least = {
-        variant: {"cache": of[-1]["cache"], **{key: min(one[key] for one in of) for key in of[0] if key != "cache"}}
-        for variant, of in trainings.items()
+    return {
+        "bare import": min(bare),
+        **{
+            variant: {"cache": of[-1]["cache"]} | {key: min(one[key] for one in of) for key in of[0] if key != "cache"}
+            for variant, of in trainings.items()
+        },
     }
-    return {"framework": framework, "loop": loop, "bare_import": min(bare), "trainings": least}
 
 
-def budget(framework: str, variant: str) -> float | None:
-    """Return the budget of a framework's trainings, or None if it has none."""
-    return BUDGETS.get(f"{framework}, {variant}", BUDGETS.get(framework))
-
-
-def exceeds(result: dict) -> bool:
-    """Return whether a training of a framework is above its budget."""
-    name, bare = result["framework"], result["bare_import"]
-    return any(
-        seconds["sum"] > bare * (budget(name, variant) or float("inf"))
-        or seconds["overhead"] > bare * OVERHEAD_BUDGETS.get(name, float("inf"))
-        for variant, seconds in result["trainings"].items()
-    )
-
-
-def rows(result: dict) -> list[str]:
-    """Return the lines of a framework in the table."""
-    lines = []
-    for variant, seconds in result["trainings"].items():
-        cache = seconds["cache"]
+def rows(framework: str, loop: str, bare_import: float, trainings: dict) -> Iterator[tuple[list[str], bool]]:
+    """Yield the cells of each training, and whether it is above a budget."""
+    overhead_budget = OVERHEAD_BUDGETS.get(framework)
+    for variant, seconds in trainings.items():
+        cache, budget = seconds["cache"], BUDGETS.get(f"{framework}, {variant}", BUDGETS.get(framework))
         counts = f", {cache['hits']} hits, {cache['misses']} misses" if cache else ""
-        cells = [f"{result['framework']} {result['loop']}", f"{variant}{counts}", f"{result['bare_import']:.2f}"]
-        cells += [f"{seconds[phase]:.2f}" for phase in (*BEFORE_FIRST_STEP, "sum")]
-        cells += [f"{seconds['sum'] / result['bare_import']:.2f}", str(budget(result["framework"], variant) or "none")]
-        limit = OVERHEAD_BUDGETS.get(result["framework"], "none")
-        cells += [f"{seconds['overhead']:.2f}", f"{seconds['overhead'] / result['bare_import']:.2f}", str(limit)]
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
+        cells = [f"{framework} {loop}", f"{variant}{counts}", f"{bare_import:.2f}"]
+        cells += [f"{seconds[phase]:.2f}" for phase in BEFORE_FIRST_STEP]
+        exceeded = False
+        for figure, limit in (("sum", budget), ("overhead", overhead_budget)):
+            ratio = seconds[figure] / bare_import
+            cells += [f"{seconds[figure]:.2f}", f"{ratio:.2f}", str(limit or "none")]
+            exceeded |= ratio > (limit or float("inf"))
+        yield cells, exceeded
 
 
 def main() -> None:
     """Measure and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    installed = [name for name, entry in known_frameworks().items() if not entry.missing_packages()]
-    parser.add_argument("--rounds", type=int, default=3)
-    arguments = parser.parse_args()
+    arguments = parser_of(__doc__, rounds=3).parse_args()
+    print_heading(
+        "trainer", "training", "bare import, s", *BEFORE_FIRST_STEP, "sum", "sum / bare import", "budget",
+        "all but training", "/ bare import", "budget",
+    )  # fmt: skip
+    exceeded = False
     with tempfile.TemporaryDirectory() as folder:
         digits(Path(folder))
-        results = [
-            measured(Path(folder), framework, loop, arguments.rounds)
-            for framework in installed
-            for loop in known_frameworks()[framework].loops
-        ]
-    heading = ["trainer", "training", "bare import, s", *BEFORE_FIRST_STEP, "sum", "sum / bare import", "budget"]
-    heading += ["all but training", "/ bare import", "budget"]
-    print("| " + " | ".join(heading) + " |", "|---" * len(heading) + "|", sep="\n")
-    for result in results:
-        print("\n".join(rows(result)))
-    sys.exit(any(map(exceeds, results)))
+        for framework, entry in known_frameworks().items():
+            for loop in () if entry.missing_packages() else entry.loops:
+                trainings = measured(Path(folder), framework, loop, arguments.rounds)
+                for cells, above in rows(framework, loop, trainings.pop("bare import"), trainings):
+                    print_row(*cells)
+                    exceeded |= above
+    sys.exit(exceeded)
 
 
 if __name__ == "__main__":

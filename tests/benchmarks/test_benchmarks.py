@@ -8,14 +8,9 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
 import pytest
 from harness import AS_ROOT, snakemake, write_config
-from PIL import Image
 
-from trainmark.datasets.catalogue import SPLITS
-from trainmark.datasets.prepare import prepare
-from trainmark.datasets.samples import Arrays
 from trainmark.records.record import read_record
 
 pytestmark = pytest.mark.benchmarks
@@ -33,23 +28,6 @@ def printed(script, *arguments, warning=""):
     assert done.returncode in (0, 1), done.stderr
     assert warning in done.stderr if warning else done.stderr == ""
     return done.stdout
-
-
-def test_the_phases_benchmark_prints_its_figures():
-    shown = printed("wall_times.py", "--repeats", "1", "--epochs", "2", "--recipes", "mnist-mlp-flux")
-    assert "runs: 5, of them 2 censored" in shown
-    for figure in ("wall time from outside: ", "not in any phase, keras-jax: ", "largest difference of any run: "):
-        assert figure in shown
-    assert "smallest phase of any run: 0 s" in shown
-
-
-def test_the_watchs_benchmark_prints_its_figures():
-    shown = printed("watching.py", "--epochs", "2", "--repeats", "1", "--frameworks", "chainer")
-    assert re.fullmatch(
-        r"chainer: watching takes [\d.]+% of epochs of \d+ ms; foreign share of 1 repeats: -?[\d.]+% in the median, "
-        r"-?[\d.]+% at most; disturbed: [01]\n",
-        shown,
-    )
 
 
 def test_the_verdicts_benchmark_prints_the_reports_verdicts():
@@ -75,16 +53,6 @@ def test_the_benchmark_of_workers_prints_both_efficiencies(monkeypatch):
     )
 
 
-def test_the_benchmark_of_the_naive_loss_prints_when_it_is_nan(tmp_path):
-    images = np.random.default_rng(1).integers(256, size=(50, 1, 28, 28)).astype(np.uint8)
-    arrays = Arrays(dict.fromkeys(SPLITS, (images, np.arange(50) % 10)), list("0123456789"))
-    prepare(tmp_path, "e", {"title": "E", "format": "f", "classes": 10, "image_shape": [1, 28, 28]}, arrays, [], 1)
-    arguments = ("--folder", str(tmp_path), "--epochs", "40", "--restarts", "1", "--dtypes", "float32")
-    shown = printed("naive_loss.py", *arguments)
-    assert shown.startswith("float32, repeat 1: smallest probability of a class and of a true class ")
-    assert "; with labels as numbers, the loss is NaN never; with Booleans, the medians at the restarts are " in shown
-
-
 def test_the_benchmark_of_the_clipped_loss_prints_both_losses(tmp_path):
     experiment = {"recipes": ["mnist-mlp-keras"], "frameworks": ["keras-jax"], "devices": ["cpu"], "epochs": [1]}
     name = write_config(tmp_path, {"experiments": {"e": {**experiment, "repeats": 2, "keep_weights": True}}})
@@ -98,29 +66,19 @@ def test_the_benchmark_of_the_clipped_loss_prints_both_losses(tmp_path):
     assert sorted(f"{loss:.4f}" for loss in records) == sorted(losses.groups()[:2])
 
 
-def test_the_benchmark_of_many_records_prints_its_figure():
-    assert re.fullmatch(r"1000 records, [\d.]+ MiB: [\d.]+ s\n", printed("many_records.py"))
-
-
-def test_the_reports_benchmark_prints_its_figures_and_the_page_is_small_and_quick():
-    """Of 10,000 records. Limits of seconds are far above what is measured, so that a busy machine keeps them."""
-    shown = printed("many_records_report.py")
+def test_the_benchmark_of_many_records_prints_its_figures_and_the_page_is_small():
+    """Of 10,000 records."""
+    shown = printed("many_records.py")
     figures = dict(re.findall(r"^(.+): ([\d.]+) (?:s|MB)\b", shown, re.MULTILINE))
-    assert {"collecting", "drawing", "the report", "the page"} <= figures.keys()
+    assert {"looking at each", "collecting", "drawing", "the report", "the page"} <= figures.keys()
     assert float(figures["the page"]) < 10
-    assert float(figures.get("opening the page", 0)) < 20
-    assert float(figures.get("sorting the list of runs", 0)) < 10
-    assert float(figures.get("filtering the list of runs", 0)) < 10
 
 
-def test_the_benchmark_of_large_matrices_prints_both_tables():
-    shown = printed("large_matrices.py", "--runs", "40", "--finished", "20", "--rounds", "1")
-    figure = r"[\d.]+ (?:s|MiB)(?: \([\d.]+ x\))?"
-    assert re.fullmatch(
-        rf"(dry run of 54 jobs, (trainmark|bare Snakefile): {figure}, CPU {figure}, peak {figure}\n){{2}}"
-        rf"nothing to do for 20 runs: {figure}, CPU {figure}, peak {figure}\n",
-        shown,
-    )
+def test_the_benchmark_of_large_matrices_prints_a_line_for_each():
+    shown = printed("large_matrices.py", "--runs", "40", "--rounds", "1")
+    figure = r"[\d.]+ (?:s|MiB) \([\d.]+ x\)"
+    line = rf"dry run of 54 jobs, (trainmark|bare Snakefile): {figure}, CPU {figure}, peak {figure}\n"
+    assert re.fullmatch(f"({line}){{2}}", shown)
 
 
 def test_the_benchmark_of_a_workflows_cost_prints_both_ratios(tmp_path):
@@ -128,22 +86,10 @@ def test_the_benchmark_of_a_workflows_cost_prints_both_ratios(tmp_path):
     config = tmp_path / "small.yaml"
     config.write_text(json.dumps({"experiments": {"small": experiment | {"repeats": 1}}}))
     shown = printed("workflow_cost.py", "--configfile", str(config))
-    assert re.search(r"^train.py chainer: 2 processes, [\d.]+ s, waited [\d.]+ s, [\d.]+ x .* 2 epochs$", shown, re.M)
+    assert re.search(
+        r"^train.py chainer: 2 processes, [\d.]+ s, waited [\d.]+ s, [\d.]+ x .* 2 epochs; in no phase", shown, re.M
+    )
     assert re.search(r"^the whole call: [\d.]+ s, [\d.]+ x the [\d.]+ s of its processes$", shown, re.MULTILINE)
-
-
-def test_the_benchmark_of_the_image_pipeline_prints_its_figures(tmp_path):
-    generator = np.random.default_rng(0)
-    for number in range(20):
-        coarse = Image.fromarray(generator.integers(0, 256, (8, 10, 3), np.uint8))
-        coarse.resize((300, 260), Image.Resampling.BICUBIC).save(tmp_path / f"{number}.jpg")
-    shown = printed("image_pipeline.py", str(tmp_path), "--rounds", "1", "--workers", "2")
-    for figure in (
-        "mean image against Pillow's plain loop: ", "mean image against the bare decode: ",
-        "largest difference from Pillow's mean: ", "packed store against decoding: ",
-    ):  # fmt: skip
-        assert figure in shown
-    assert "equal to the last bit with 1, 2 and 4 workers: yes" in shown
 
 
 def test_the_benchmark_of_streams_prints_its_figures_without_photographs():

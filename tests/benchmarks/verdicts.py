@@ -5,13 +5,13 @@ one that rests after each epoch for a tenth of the epoch's time. Ten repeats of 
 order, and what the report says is printed. Exit status 1 where it says anything else than it should.
 """
 
-import argparse
 import sys
 import tempfile
 from pathlib import Path
 
 import pandas as pd
-from harness import copy_of_repository, snakemake, write_config
+from harness import copy_of_repository, write_config
+from measuring import parser_of, run_workflow
 
 SLOWDOWN = 0.1
 
@@ -62,9 +62,7 @@ def comparisons(folder: Path, repeats: int, epochs: int) -> pd.DataFrame:
         (folder / "envs" / f"twin-{name}.yaml").write_text("dependencies: [chainer]\n")
     name = write_config(folder, config(repeats, epochs))
     # Without the search path of this script, which names the library of the repository, not of its copy.
-    process = snakemake(folder, "--cores", "2", "--configfile", name, PYTHONPATH="")
-    if process.returncode:
-        sys.exit(process.printed[-5000:])
+    run_workflow(folder, name, PYTHONPATH="")
     print((folder / "results" / "tables" / "summary.txt").read_text())
     table = pd.read_csv(folder / "results" / "tables" / "comparisons.csv")
     return table[table["metric"].str.endswith("_seconds")]
@@ -72,10 +70,7 @@ def comparisons(folder: Path, repeats: int, epochs: int) -> pd.DataFrame:
 
 def main() -> None:
     """Run both experiments and print the verdicts."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=10, help="of each setting")
-    parser.add_argument("--epochs", type=int, default=30)
-    arguments = parser.parse_args()
+    arguments = parser_of(__doc__, repeats=10, epochs=30).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         table = comparisons(Path(folder), arguments.repeats, arguments.epochs)
     right = []

@@ -1,15 +1,14 @@
-"""How much of the time of an experiment do its own processes take? `make bench-workflow` prints it.
+"""How much of the time of an experiment do its own processes take, and how much of a run's time is in no phase?
 
-It runs an experiment with `snakemake --cores 2`, by default that of the README. A stand-in before `python` on the PATH
-notes when each process of a job started and ended; nothing of it reaches into the process. The first ratio is the wall
-time of the whole call over the sum of its processes' wall times. The second one, for the runs of the largest number of
-epochs, is a process's wall time over its training (the phases warm_up and steady). Both are without the time for which
-runs waited for their device.
+Run: make bench-workflow. It runs an experiment with `snakemake --cores 2`, by default that of the README. A stand-in
+before `python` on the PATH notes when each process of a job started and ended; nothing of it reaches into the process.
+The first ratio is the wall time of the whole call over the sum of its processes' wall times. The second one, for the
+runs of the largest number of epochs, is a process's wall time over its training (the phases warm_up and steady). Both
+are without the time for which runs waited for their device.
 
 For runs of 20 epochs on MNIST: --mnist <a mirror with its files> in place of --configfile.
 """
 
-import argparse
 import json
 import statistics
 import sys
@@ -17,7 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness import REPOSITORY, path_with_stand_in, snakemake, write_config
+from harness import REPOSITORY, on_path, write_config
+from measuring import parser_of, run_workflow
 
 from trainmark.records.record import read_record
 
@@ -44,46 +44,34 @@ def mnist(mirror: str) -> dict:
     return {"mirror": mirror, "experiments": {"mnist": experiment}}
 
 
-def call(folder: Path, configfile: str) -> tuple[float, list[dict]]:
-    """Run an experiment; return the seconds of the whole call, and its processes."""
-    log = folder / "processes.jsonl"
-    path = path_with_stand_in(folder, STAND_IN.format(python=sys.executable, log=str(log)))
-    begin = time.monotonic()
-    done = snakemake(folder, "--cores", "2", "--configfile", configfile, PATH=path, PYTHONPATH="")
-    seconds = time.monotonic() - begin
-    if done.returncode:
-        sys.exit(done.printed[-5000:])
-    return seconds, [process_of(folder, *json.loads(line)) for line in log.read_text().splitlines()]
-
-
 def process_of(folder: Path, script: str, out: str | None, begin: float, end: float) -> dict:
     """What is known of a process: its script, its framework, its record if it trained, its seconds without waiting."""
-    record = read_record(folder / out) if script == "train.py" and out else None
-    waited = record["phases_seconds"]["device_wait"] if record else 0.0
-    name = f"{script} {record['run']['framework']}" if record else script
-    return {
-        "name": name,
-        "record": record,
-        "begin": begin,
-        "end": end,
-        "seconds": end - begin - waited,
-        "waited": waited,
-    }
+    process = {"name": script, "record": None, "begin": begin, "end": end, "waited": 0.0}
+    if script == "train.py" and out:
+        record = read_record(folder / out)
+        process |= {"name": f"{script} {record['run']['framework']}", "record": record}
+        process["waited"] = record["phases_seconds"]["device_wait"]
+        process["in no phase"] = 1 - sum(record["phases_seconds"].values()) / (end - begin)
+    return process | {"seconds": end - begin - process["waited"]}
 
 
-def table(processes: list[dict]) -> list[dict]:
-    """A row for each script and framework; the ratio is of the runs of the largest number of epochs."""
-    rows = []
-    for name in dict.fromkeys(process["name"] for process in processes):
-        those = [process for process in processes if process["name"] == name]
-        rows.append({"process": name, "count": len(those), "seconds": sum(one["seconds"] for one in those)})
-        rows[-1] |= {"waited": sum(one["waited"] for one in those)}
-        runs = [one for one in those if one["record"]]
-        if runs:
-            epochs = max(one["record"]["run"]["epochs"] for one in runs)
-            ratios = [one["seconds"] / trained(one) for one in runs if one["record"]["run"]["epochs"] == epochs]
-            rows[-1] |= {"epochs": epochs, "over_training": statistics.median(ratios)}
-    return rows
+def over_training(process: dict) -> float:
+    """A process's wall time over its training."""
+    phases = process["record"]["phases_seconds"]
+    return process["seconds"] / (phases["warm_up"] + phases["steady"])
+
+
+def print_processes(name: str, processes: list[dict]) -> None:
+    """Print the time of the processes of a script and framework."""
+    seconds, waited = (sum(one[key] for one in processes) for key in ("seconds", "waited"))
+    line = f"{name}: {len(processes)} processes, {seconds:.1f} s, waited {waited:.1f} s"
+    if runs := [one for one in processes if one["record"]]:
+        epochs = max(one["record"]["run"]["epochs"] for one in runs)
+        ratios = [over_training(one) for one in runs if one["record"]["run"]["epochs"] == epochs]
+        shares = [100 * one["in no phase"] for one in runs]
+        line += f", {statistics.median(ratios):.2f} x their training of {epochs} epochs; in no phase: "
+        line += f"{statistics.median(shares):.2f} % of the wall time ({min(shares):.2f} to {max(shares):.2f})"
+    print(line)
 
 
 def without_any(processes: list[dict], seconds: float) -> float:
@@ -95,28 +83,24 @@ def without_any(processes: list[dict], seconds: float) -> float:
     return seconds
 
 
-def trained(process: dict) -> float:
-    """The seconds of the training itself."""
-    phases = process["record"]["phases_seconds"]
-    return float(phases["warm_up"] + phases["steady"])
-
-
 def main() -> None:
     """Run the experiment, and print both ratios."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--configfile", type=Path, default=REPOSITORY / "config" / "config.yaml")
     what.add_argument("--mnist", help="mirror with MNIST's files: its address or folder", metavar="MIRROR")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
+        folder, log = Path(temporary), Path(temporary, "processes.jsonl")
         name = write_config(folder, mnist(arguments.mnist)) if arguments.mnist else str(arguments.configfile.resolve())
-        seconds, processes = call(folder, name)
-    rows, own = table(processes), sum(process["seconds"] for process in processes)
-    for row in rows:
-        over = f", {row['over_training']:.2f} x their training of {row['epochs']} epochs" if "epochs" in row else ""
-        print(f"{row['process']}: {row['count']} processes, {row['seconds']:.1f} s, waited {row['waited']:.1f} s{over}")
-    idle = without_any(processes, seconds)
+        path = on_path(folder, STAND_IN.format(python=sys.executable, log=str(log)))
+        begin = time.monotonic()
+        run_workflow(folder, name, PATH=path, PYTHONPATH="")
+        seconds = time.monotonic() - begin
+        processes = [process_of(folder, *json.loads(line)) for line in log.read_text().splitlines()]
+    for name in dict.fromkeys(process["name"] for process in processes):
+        print_processes(name, [process for process in processes if process["name"] == name])
+    own, idle = sum(process["seconds"] for process in processes), without_any(processes, seconds)
     print(f"the whole call: {seconds:.1f} s, {seconds / own:.3f} x the {own:.1f} s of its processes")
     print(f"no process ran for {idle:.1f} s of it ({100 * idle / seconds:.1f} %)")
 

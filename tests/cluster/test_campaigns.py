@@ -7,6 +7,7 @@ import time
 import pytest
 from campaign import Campaign
 from filelock import FileLock
+from harness import experiment_of
 from same_results import compare, records_of, trained
 from schedulers import wait_until
 
@@ -58,10 +59,9 @@ def struck(campaign, undisturbed):
 @pytest.fixture(scope="module")
 def small_local(tmp_path_factory):
     """A small experiment on this machine, up to its tables, once for both schedulers."""
-    experiment = {
-        "recipes": ["mnist-mlp-flux"], "frameworks": ["chainer", "keras-jax"], "devices": ["cpu"],
-        "epochs": [1, 3], "repeats": 1, "batch_size": 400, "commands": {"loop": LOOP},
-    }  # fmt: skip
+    experiment = experiment_of(
+        frameworks=["chainer", "keras-jax"], epochs=[1, 3], batch_size=400, commands={"loop": LOOP}
+    )
     return local_run(tmp_path_factory, "small", {"experiments": {"small": experiment}}, "--until", "collect_records")
 
 

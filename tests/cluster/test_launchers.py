@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 import pytest
 from campaign import Campaign
-from harness import AS_ROOT
+from harness import AS_ROOT, experiment_of
 from same_results import records_of, trained
 from schedulers import wait_until
 
@@ -25,10 +25,7 @@ LAUNCHERS = {
         "train:mpi=mpiexec --prtemca ras ^slurm --prtemca plm ^slurm --host localhost:2 --bind-to none",
     ],
 }
-EXPERIMENT = {
-    "recipes": ["mnist-mlp-flux"], "frameworks": ["chainer"], "devices": ["cpu"], "workers": [2], "epochs": [400],
-    "repeats": 3,
-}  # fmt: skip
+EXPERIMENT = experiment_of(workers=[2], epochs=[400], repeats=3)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 import yaml
-from harness import REPOSITORY, copy_of_repository, environment, on_path, snakemake, write_config
+from harness import REPOSITORY, calling, copy_of_repository, environment, finish, on_path, write_config
 from same_results import compare, records_of
 
 pytestmark = [
@@ -56,7 +56,7 @@ def base():
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     """The PATH on which the stand-in is."""
-    return on_path(tmp_path_factory.mktemp("stand-in"), "apptainer", STAND_IN)
+    return on_path(tmp_path_factory.mktemp("stand-in"), calling(STAND_IN), "apptainer")
 
 
 @pytest.fixture(scope="module")
@@ -73,12 +73,8 @@ def clone(tmp_path_factory, base, path):
 
 def test_the_curves_equal_those_of_the_venv_and_each_record_names_its_image(clone, path, tmp_path):
     name = write_config(clone, {"experiments": {"small": EXPERIMENT}})
-    done = snakemake(
-        clone, "--sdm", "apptainer", "--cores", "2", "--configfile", name, PATH=path, PYTHONPATH="/nowhere"
-    )
-    assert done.returncode == 0, done.printed[-5000:]
-    venv = snakemake(tmp_path, "results/tables/summary.txt", "--cores", "2", "--configfile", clone / name)
-    assert venv.returncode == 0, venv.printed[-5000:]
+    finish(clone, "--sdm", "apptainer", "--cores", "2", "--configfile", name, PATH=path, PYTHONPATH="/nowhere")
+    finish(tmp_path, "results/tables/summary.txt", "--cores", "2", "--configfile", clone / name)
     assert "3 runs: curves and weights are equal" in compare(tmp_path / "results", clone / "results")
     images = yaml.safe_load((clone / "envs" / "images.yaml").read_text())
     assert images.keys() == {*ENVIRONMENTS}

@@ -1,18 +1,13 @@
 """A framework that fails after the start costs the others neither tables nor report, and both say what is missing."""
 
 import json
-import subprocess
-from pathlib import Path
 
 import pytest
-from harness import snakemake, write_config
+from harness import experiment_of, finish, run_script, snakemake, write_config
 
 pytestmark = pytest.mark.faults
 
-EXPERIMENT = {
-    "recipes": ["mnist-mlp-flux"], "frameworks": ["keras-jax", "chainer"], "devices": ["cpu"],
-    "epochs": [1], "repeats": 1,
-}  # fmt: skip
+EXPERIMENT = experiment_of(frameworks=["keras-jax", "chainer"])
 REASON = "it ended with no exception (exit status 1); its log ends with: "
 
 
@@ -43,8 +38,7 @@ def test_tables_and_report_hold_the_runs_that_are_done(failed):
 
 def test_verify_names_the_run_and_finds_nothing_else(failed):
     folder, _ = failed
-    script = Path(__file__).parents[2] / "workflow" / "scripts" / "verify.py"
-    process = subprocess.run(["python", script, folder / "results"], capture_output=True, text=True, check=False)
+    process = run_script("verify", folder / "results")
     assert process.returncode == 1
     problems = [line for line in process.stdout.splitlines() if "Missing" in line or "keras-jax" in line]
     assert len(problems) == 2, process.stdout
@@ -52,9 +46,8 @@ def test_verify_names_the_run_and_finds_nothing_else(failed):
 
 def test_the_next_call_trains_what_is_missing(failed):
     folder, _ = failed
-    process = snakemake(folder, "--cores", "2", "--configfile", "experiment.yaml")
-    assert process.returncode == 0, process.printed
-    assert "1 of 2 runs to train" in process.printed
+    printed = finish(folder, "--cores", "2", "--configfile", "experiment.yaml")
+    assert "1 of 2 runs to train" in printed
     assert "Missing" not in (folder / "results" / "report" / "index.html").read_text()
     again = snakemake(folder, "--cores", "2", "--configfile", "experiment.yaml")
     assert "Nothing to be done" in again.printed

@@ -2,7 +2,6 @@
 
 import csv
 import os
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import NamedTuple
 
 import psutil
 import pytest
-from harness import FRAMEWORKS, path_with_stand_in, snakemake, write_config
+from harness import FRAMEWORKS, calling, on_path, snakemake, write_config
 from killing_python import plan_of
 
 from trainmark.plan.run import Run
@@ -120,8 +119,7 @@ def killed(case, tmp_path_factory):
     folder = tmp_path_factory.mktemp("killed")
     kills = folder / "kills"
     kills.mkdir()
-    killing = Path(__file__).with_name("killing_python.py")
-    path = path_with_stand_in(folder, f'#!/bin/sh\nexec "{sys.executable}" "{killing}" "$@"\n')
+    path = on_path(folder, calling(Path(__file__).with_name("killing_python.py")))
     os.environ["KILLS"] = str(kills)
     for framework, planned in case.kills.items():
         plan_of(case.record(framework)).write_text("\n".join(planned))

@@ -4,7 +4,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 import time
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 from failing_rank_python import WAYS
-from harness import AS_ROOT, environment, path_with_stand_in, snakemake, write_config
+from harness import AS_ROOT, calling, environment, experiment_of, finish, on_path, snakemake, write_config
 from test_kills import curves, works_in
 
 from trainmark.plan.run import Run
@@ -33,15 +32,11 @@ FAILURES = int(os.environ.get("RANK_FAILURES", "1"))
 LONGEST_SECONDS = 30
 """Longest time from the failure of a rank to the end of the run."""
 
-EXPERIMENT = {
-    "recipes": ["mnist-mlp-keras"],  # with dropout, whose masks differ between ranks
-    "frameworks": FRAMEWORKS,
-    "devices": ["cpu"],
-    "workers": [1, 2],
-    "epochs": [12],
-    "repeats": 1,
-    "batch_size": 100,  # the last one has 38 samples
-}
+EXPERIMENT = experiment_of(
+    recipes=["mnist-mlp-keras"],  # with dropout, whose masks differ between ranks
+    frameworks=FRAMEWORKS, workers=[1, 2], epochs=[12],
+    batch_size=100,  # the last one has 38 samples
+)  # fmt: skip
 
 
 def record_of(framework, workers=2):
@@ -87,8 +82,7 @@ def test_workers_train_what_one_trains_and_records_hold_all_ranks(shared):
 def test_a_run_ends_soon_when_a_rank_fails_and_resumes(shared, framework, how, tmp_path):
     folder, _, commands = shared
     expected = curves(folder / record_of(framework))
-    stand_in = Path(__file__).with_name("failing_rank_python.py")
-    path = path_with_stand_in(tmp_path, f'#!/bin/sh\nexec "{sys.executable}" "{stand_in}" "$@"\n')
+    path = on_path(tmp_path, calling(Path(__file__).with_name("failing_rank_python.py")))
     failure = tmp_path / "failure"
     variables = environment(PATH=path, FAILURE=str(failure), TRAINMARK_CHECKPOINT_SECONDS="0", **AS_ROOT)
     log = folder / f"results/logs/train/{Path(record_of(framework)).parent.relative_to('results/runs')}.log"
@@ -118,8 +112,7 @@ def test_a_run_ends_soon_when_a_rank_fails_and_resumes(shared, framework, how, t
 
 def test_the_workflow_names_the_rank_that_failed(shared, tmp_path):
     folder, *_ = shared
-    stand_in = Path(__file__).with_name("failing_rank_python.py")
-    path = path_with_stand_in(tmp_path, f'#!/bin/sh\nexec "{sys.executable}" "{stand_in}" "$@"\n')
+    path = on_path(tmp_path, calling(Path(__file__).with_name("failing_rank_python.py")))
     (failure := tmp_path / "failure").write_text("PlantedError")
     again = (record_of("chainer"), "--cores", "2", "--configfile", "experiment.yaml", "--force")
     options = {"PATH": path, "FAILURE": str(failure), "TRAINMARK_CHECKPOINT_SECONDS": "0", **AS_ROOT}
@@ -127,5 +120,4 @@ def test_the_workflow_names_the_rank_that_failed(shared, tmp_path):
     assert failed.returncode == 1
     assert "failed: training chainer on cpu with 2 workers" in failed.printed
     assert "rank 1 of 2: PlantedError" in failed.printed
-    done = snakemake(folder, *again[:-1], **options)
-    assert done.returncode == 0, done.printed
+    finish(folder, *again[:-1], **options)

@@ -1,11 +1,9 @@
 """An evaluation that is killed while it removes weights ends as one that nobody killed."""
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
-from harness import environment, snakemake, write_config
+from harness import calling, experiment_of, on_path, snakemake, write_config
 from killing_python import plan_of
 
 from trainmark.records.evaluation import read_evaluation
@@ -13,13 +11,7 @@ from trainmark.verification.results import verify_results
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800)]
 
-EXPERIMENT = {
-    "recipes": ["mnist-mlp-flux"],
-    "frameworks": ["chainer", "keras-jax"],
-    "devices": ["cpu"],
-    "epochs": [1],
-    "repeats": 3,
-}
+EXPERIMENT = experiment_of(frameworks=["chainer", "keras-jax"], repeats=3)
 EVALUATION = "results/evaluations/e/mnist-mlp-flux/digits/chainer-cpu.json"
 
 
@@ -31,12 +23,8 @@ WITHOUT_DOCSTRINGS = {"PYTHONOPTIMIZE": "2", "PYTHONMALLOC": "debug", "PYTHONDON
 def test_the_next_call_removes_the_rest(tmp_path, monkeypatch, signal_name, variables):
     (tmp_path / "kills").mkdir()
     monkeypatch.setenv("KILLS", str(tmp_path / "kills"))
-    python = tmp_path / "bin" / "python"
-    python.parent.mkdir()
-    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{Path(__file__).with_name("killing_python.py")}" "$@"\n')
-    python.chmod(0o755)
     plan_of(EVALUATION).write_text(f"{signal_name} removal 2")
-    path = f"{python.parent}{os.pathsep}{environment()['PATH']}"
+    path = on_path(tmp_path, calling(Path(__file__).with_name("killing_python.py")))
     name = write_config(tmp_path, {"experiments": {"e": EXPERIMENT}})
 
     def call(*arguments):

@@ -4,13 +4,12 @@ import contextlib
 import os
 import pty
 import select
-import shlex
 import signal
 import subprocess
 import threading
 
 import pytest
-from harness import environment, snakemake, snakemake_command, wait_for, write_config
+from harness import environment, experiment_of, finish, snakemake, snakemake_command, wait_for, write_config
 
 from trainmark.records.record import read_record
 
@@ -19,18 +18,7 @@ pytestmark = pytest.mark.faults
 EPOCHS = 300
 """A few seconds, in which a run is stopped or watched."""
 
-CONFIG = {
-    "experiments": {
-        "stopped": {
-            "recipes": ["mnist-mlp-flux"],
-            "frameworks": ["chainer"],
-            "devices": ["cpu"],
-            "epochs": [EPOCHS],
-            "repeats": 1,
-            "batch_size": 400,
-        }
-    }
-}
+CONFIG = {"experiments": {"stopped": experiment_of(epochs=[EPOCHS], batch_size=400)}}
 RUN_FOLDER = f"results/runs/stopped/mnist-mlp-flux/digits/chainer-cpu/epochs-{EPOCHS}/repeat-1"
 
 
@@ -87,13 +75,11 @@ def test_a_training_that_outlives_its_workflow_is_not_repeated(tmp_path, at_once
     process.wait()
     if not at_once:
         wait_for((folder / "record.json").exists, process=None)
-    again = snakemake(tmp_path, *arguments(tmp_path))
-    assert again.returncode == 0, again.printed[-3000:]
+    finish(tmp_path, *arguments(tmp_path))
     assert read_record(folder / "record.json")["resumes"] == 0
     assert "done by an earlier process that was still at work" in (tmp_path / LOG).read_text()
     assert not (folder / "record.kept.json").exists()
-    third = snakemake(tmp_path, *arguments(tmp_path), "--forcerun", "train")
-    assert third.returncode == 0, third.printed[-3000:]
+    finish(tmp_path, *arguments(tmp_path), "--forcerun", "train")
     assert "done by an earlier process" not in (tmp_path / LOG).read_text(), "who asks for another training gets one"
 
 
@@ -142,19 +128,3 @@ def read_all(reading, stop):
             if select.select([reading], [], [], 0.05)[0]:
                 os.read(reading, 4096)
     os.close(reading)
-
-
-def test_who_logs_out_gets_the_training_that_is_asked_for_later(tmp_path):
-    """The shell that started snakemake ends, snakemake does not: no record is kept for a next workflow."""
-    command = shlex.join(snakemake_command(tmp_path, *arguments(tmp_path)))
-    subprocess.run(
-        ["sh", "-c", f"{command} > out.txt 2>&1 &"],
-        cwd=tmp_path,
-        env=environment(TRAINMARK_CHECKPOINT_SECONDS="0"),
-        start_new_session=True,
-        check=True,
-    )
-    printed = tmp_path / "out.txt"
-    wait_for(lambda: printed.exists() and "Complete log" in printed.read_text(), process=None)
-    assert (tmp_path / RUN_FOLDER / "record.json").exists()
-    assert not (tmp_path / RUN_FOLDER / "record.kept.json").exists()

@@ -32,17 +32,6 @@ def installed():
     return [name for name in known_frameworks() if not missing_packages(name)]
 
 
-def of_workflow():
-    """Two of them, those of the libraries themselves before those of Keras: more would take too long."""
-    return sorted(installed(), key=lambda name: (name.startswith("keras-"), name == "chainer"))[:2]
-
-
-def experiments(frameworks):
-    """The default experiment on both devices, in two frameworks and with fewer epochs and repeats."""
-    digits = yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text())["experiments"]["digits"]
-    return {"digits": digits | {"devices": ["cpu", "gpu"], "frameworks": frameworks, "epochs": [5], "repeats": 2}}
-
-
 class Runs:
     """Runs in a folder: prepared datasets, and the commands that train on them."""
 

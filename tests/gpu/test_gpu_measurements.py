@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from gpu_runs import installed
 from gpu_stages import STAND_IN
-from harness import REPOSITORY, importing
+from harness import importing
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(30)]
 
@@ -40,31 +40,28 @@ def test_a_record_shows_the_gpu(runs, framework, gpu, record_property):
     assert (record["energy"]["source"] == "nvml") == (joules is not None)
 
 
+def products(*arguments):
+    """What products.py prints."""
+    command = [sys.executable, str(Path(__file__).with_name("products.py")), *map(str, arguments)]
+    here = importing(CUPY_STAND_IN_KERNEL_SECONDS="0.008")
+    done = subprocess.run(command, capture_output=True, text=True, env=here, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 def test_the_energy_is_that_of_the_power(gpu, record_property):
-    """Ten seconds of matrix products: NVML's counter beside the mean of its power, read ten times a second."""
+    """Ten seconds of matrix products: NVML's counter beside the mean of its power."""
     if STAND_IN in os.environ:
         pytest.skip("the counter of the stand-in does not count")
-    script = str(Path(__file__).with_name("steady_products.py"))
-    done = subprocess.run(
-        [sys.executable, script, installed()[0], gpu], capture_output=True, text=True, env=importing(), check=False
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    counted, sampled = json.loads(done.stdout.splitlines()[-1])
+    counted, sampled = products("energy", installed()[0], gpu)
     record_property("counter, J", f"{counted:.0f}")
     record_property("mean power by time, J", f"{sampled:.0f}")
     assert counted == pytest.approx(sampled, rel=0.1)
 
 
 def test_the_clock_waits_for_its_work(framework, record_property):
-    """asynchronous_work.py enqueues products that take the GPU a while, and stops the clock with and without a wait."""
-    script = REPOSITORY / "tests/gpu/asynchronous_work.py"
     side = STAND_IN_SIDES[framework] if STAND_IN in os.environ else SIDE
-    done = subprocess.run(
-        [sys.executable, str(script), framework, str(side)],
-        capture_output=True, text=True, env=importing(CUPY_STAND_IN_KERNEL_SECONDS="0.008"), check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    seen = json.loads(done.stdout.splitlines()[-1])
+    seen = products("clock", framework, side)
     for name, value in seen.items():
         record_property(name, value)
     assert seen["without synchronize"] == "refused"

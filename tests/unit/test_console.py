@@ -1,26 +1,17 @@
 """Streams: a terminal that may go away, lines in one write, the log."""
 
 import io
-import os
-import pty
 import shlex
 import subprocess
 import sys
-import termios
 import time
 from pathlib import Path
 
 import pytest
-from tqdm import tqdm
 
 from trainmark import console
 from trainmark.console import in_words, keep_log, print_line, say_when_long
 from trainmark.errors import DataError
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 class Descriptor(io.RawIOBase):
@@ -45,23 +36,12 @@ def test_a_line_and_its_end_are_one_write():
     assert descriptor.writes == ["certify\n"]
 
 
-def test_a_bar_has_the_width_and_the_characters_of_the_terminal():
-    reading, writing = pty.openpty()
-    termios.tcsetwinsize(writing, (24, 50))
-    with open(writing, "w", encoding="utf-8") as stream:
-        bar = tqdm(total=2, initial=1, file=console.Terminal(stream), dynamic_ncols=True)
-        shown = os.read(reading, 1000).decode()
-        bar.close()
-    os.close(reading)
-    assert "█" in shown and len(shown) == 50  # with the \r
-
-
 # --- the log ------------------------------------------------------------------------------------------------------
 
 REDIRECT = """
 import os, pathlib, sys
 from trainmark.console import redirect_output
-terminal = redirect_output(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else None)
+terminal = redirect_output(pathlib.Path(sys.argv[1]))
 print("by print", flush=True)
 os.write(1, b"by descriptor 1\\n")
 os.write(2, b"by descriptor 2\\n")
@@ -90,15 +70,10 @@ def test_what_frameworks_print_goes_to_the_log_which_begins_anew(tmp_path):
     assert log.read_text() == TO_THE_LOG
 
 
-@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
-def test_the_log_takes_the_place_of_streams_that_were_closed(tmp_path, closed):
+def test_the_log_takes_the_place_of_streams_that_were_closed(tmp_path):
     log = tmp_path / "x" / "x.log"
-    python(f"{REDIRECT}sys.stdout.flush(), sys.stderr.write('by stream\\n')", str(log), closed=closed)
+    python(f"{REDIRECT}sys.stdout.flush(), sys.stderr.write('by stream\\n')", str(log), closed="<&- >&- 2>&-")
     assert log.read_text() == f"{TO_THE_LOG}by stream\n"
-
-
-def test_without_a_log_nothing_moves():
-    assert python(REDIRECT) == ("by print\nby descriptor 1\n", "by descriptor 2\nfor the person\n")
 
 
 def test_keep_log_copies_errors_and_adds_the_traceback(tmp_path, capsys):
@@ -110,13 +85,6 @@ def test_keep_log_copies_errors_and_adds_the_traceback(tmp_path, capsys):
     assert capsys.readouterr().err == "half way\n"
     assert log.read_text(encoding="utf-8").startswith("half way\nTraceback")
     assert log.read_text(encoding="utf-8").endswith("DataError: caf\\udce9 holds no image\n")
-
-
-@pytest.mark.parametrize("watched", [True, False])
-def test_keep_log_leaves_it_to_the_stream_whether_somebody_watches(tmp_path, monkeypatch, watched):
-    monkeypatch.setattr(sys, "stderr", Terminal() if watched else io.StringIO())
-    with keep_log(tmp_path / "log"):
-        assert sys.stderr.isatty() is watched
 
 
 # --- a command that answers ---------------------------------------------------------------------------------------

@@ -17,17 +17,6 @@ from packaging.utils import canonicalize_name
 
 LOCKS = {file.name: file.read_text() for file in REPOSITORY.glob("requirements*.txt")}
 
-LOCK = """\
-alone==1.0 \\
-    --hash=sha256:aa \\
-    --hash=sha256:bb
-of-old==2.0 ; python_full_version < '3.12' \\
-    --hash=sha256:cc
-of-old==2.1 ; python_full_version >= '3.12' \\
-    --hash=sha256:dd
-of-windows==3.0 ; sys_platform == 'win32' \\
-    --hash=sha256:ee
-"""
 
 STAGES = """
 import sys
@@ -36,7 +25,6 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
 PARTS = {"quick": (), "more": ()}
-STACK = {}
 
 
 def version_of(name):
@@ -51,20 +39,11 @@ if __name__ == "__main__":
 """
 
 
-def test_a_lock_is_read_for_a_python_on_linux():
-    assert gpu_bundle.read_lock(LOCK, "3.11") == {
-        "alone": ("1.0", " \\\n    --hash=sha256:aa \\\n    --hash=sha256:bb"),
-        "of-old": ("2.0", " \\\n    --hash=sha256:cc"),
-    }
-    assert gpu_bundle.read_lock(LOCK, "3.12")["of-old"] == ("2.1", " \\\n    --hash=sha256:dd")
-
-
 @pytest.mark.parametrize("python", gpu_bundle.PYTHONS)
 def test_all_that_the_project_needs_is_there_or_comes_with_the_machine(python):
     """Of what this machine's packages require, only what no test imports is left out."""
-    packages, compared = gpu_bundle.select(LOCKS, python)
+    packages = gpu_bundle.select(LOCKS, python)
     assert {"pytest", "pytest-timeout", *gpu_bundle.SOURCES} <= packages.keys()
-    assert {"torch", "cupy-cuda13x", "numpy", "pandas"} <= compared.keys()
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     needed = {Requirement(line).name for line in project["dependencies"]}
     for name in packages:
@@ -88,26 +67,6 @@ def test_setuptools_is_installed_for_its_pkg_resources_and_others_if_they_are_no
     assert gpu_bundle.lacking(names) == ["no-such-package"]
 
 
-def test_the_table_shows_the_frameworks_and_what_differs_from_the_lock():
-    lock = {name: "1.0" for names in gpu_bundle.STACK.values() for name in names} | {"rich": "2.0", "tqdm": "3.0"}
-    here = {"numpy": "1.0", "cupy-cuda12x": "14.2.0", "rich": "2.1", "tqdm": "3.0"}
-    rows = [line.split(maxsplit=1) for line in gpu_bundle.version_lines(here, lock)]
-    assert {name: " ".join(rest.split()) for name, rest in rows} == {
-        "package": "here lock", "numpy": "1.0 1.0", "cupy-cuda12x": "14.2.0 1.0", "rich": "2.1 2.0",
-        **{name: "not there 1.0" for name in gpu_bundle.STACK.keys() - {"numpy", "cupy"}},
-    }  # fmt: skip
-
-
-def test_what_is_missing_and_what_can_not_be_are_told(tmp_path):
-    assert gpu_bundle.missing_lines(gpu_bundle.LARGE) == []
-    assert gpu_bundle.missing_lines(gpu_bundle.LARGE.keys() - {"pandas"}) == [
-        "pandas is not there, and too large for this folder: tests that need tables and reports skip"
-    ]
-    assert gpu_bundle.refusal(True, tmp_path) is None
-    assert "lacks pip, which installs the wheels" in gpu_bundle.refusal(False, tmp_path)
-    assert f"{tmp_path}/none can't be written: name a folder with OUT=" in gpu_bundle.refusal(True, tmp_path / "none")
-
-
 # --- run ---------------------------------------------------------------------------------------------------------
 
 
@@ -126,10 +85,8 @@ def bundle(tmp_path):
         wheel.writestr("tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
         wheel.writestr("tiny-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr("tiny-1.0.dist-info/RECORD", "")
-    _, lock = gpu_bundle.select(LOCKS, "3.11")
     python = "{}.{}".format(*sys.version_info)
-    facts = {python: {"wheels": ["tiny"], "lock": lock | {"tiny": "1.0"}}}
-    (folder / "bundle.json").write_text(json.dumps({"version": "0123abc", **facts}))
+    (folder / "bundle.json").write_text(json.dumps({"version": "0123abc", python: {"tiny": "1.0"}}))
     (folder / "run").write_text(gpu_bundle.RUN.replace("PYTHONS", python, 2))
     return folder
 
@@ -152,19 +109,10 @@ def test_run_installs_what_is_lacking_and_keeps_it_for_the_next_call(bundle, tmp
 
 
 @pytest.mark.slow
-def test_run_takes_parts_by_name_and_refuses_what_is_none_and_no_command(bundle, tmp_path):
-    for parts in ([], ["quick"], ["more"]):
+def test_run_takes_parts_by_name_and_says_what_it_can_not_do(bundle, tmp_path):
+    for parts in ([], ["more"]):
         assert f"stages: {(parts or ['quick'])[0]} --began" in run(bundle, tmp_path, *parts).stdout.splitlines()
-    assert run(bundle, tmp_path, "third").stderr == "there is no part and no command third; the parts are quick, more\n"
-    done = run(bundle, tmp_path, "python", "-c", "", OUT="/none")
-    assert done.stderr == "/none can't be written: name a folder with OUT=... ./run\n"
-
-
-@pytest.mark.slow
-def test_run_refuses_another_python(bundle, tmp_path):
+    assert "no command third; the parts are quick, more" in run(bundle, tmp_path, "third").stderr
+    assert "/none can't be written" in run(bundle, tmp_path, "more", OUT="/none").stderr
     (bundle / "run").write_text(gpu_bundle.RUN.replace("PYTHONS", "3.9 3.10", 2))
-    done = run(bundle, tmp_path)
-    assert (done.returncode, done.stderr) == (
-        1,
-        "this folder is for Python 3.9 3.10: name one with PYTHON=... ./run, or make it for others\n",
-    )
+    assert "this folder is for Python 3.9 3.10" in run(bundle, tmp_path).stderr

@@ -23,9 +23,9 @@ here = Path(sys.argv[1])
 gpu_stages.REPOSITORY = here
 gpu_stages.GRACE_SECONDS = 1
 gpu_stages.machine = lambda: {"gpus": [{"reason": "no GPU"}], "cpus": 2, "python": "3", "versions": {}, "missing": {}}
-gpu_stages.GATE = gpu_stages.Stage("gate", "", 1, 6, [("test_gate.py",)])
-hangs = gpu_stages.Stage("hangs", "", 1, int(sys.argv[2]), [("test_hangs.py",)])
-last = gpu_stages.Stage("last", "", 1, 20, [("test_gate.py",), ("test_fails.py",)])
+gpu_stages.GATE = gpu_stages.Stage("gate", 1, 6, [("test_gate.py",)])
+hangs = gpu_stages.Stage("hangs", 1, int(sys.argv[2]), [("test_hangs.py",)])
+last = gpu_stages.Stage("last", 1, 20, [("test_gate.py",), ("test_fails.py",)])
 gpu_stages.PARTS = {"quick": [gpu_stages.GATE, hangs, last]}
 sys.exit(gpu_stages.run("quick", here / "out", time.monotonic()))
 """
@@ -135,12 +135,6 @@ def test_the_caps_fit_into_the_calls():
         stages = gpu_stages.PARTS[part]
         assert sum(stage.cap_seconds for stage in stages) <= longest_seconds
         assert all(stage.estimate_seconds <= stage.cap_seconds - gpu_stages.GRACE_SECONDS for stage in stages)
-
-
-def test_calls_side_by_side_have_cores_of_their_own_unless_they_are_too_few(monkeypatch):
-    monkeypatch.setattr("trainmark.machine.cpus.allowed_cores", lambda: {0: [0, 2], 1: [1, 3]})
-    assert [gpu_stages.cpus_of_worker(number, 4) for number in range(4)] == [[0, 1, 2, 3]] * 4
-    assert [gpu_stages.cpus_of_worker(number, 2) for number in range(2)] == [[0, 2], [1, 3]]
 
 
 SELECTIONS = sorted(

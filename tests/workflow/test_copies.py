@@ -10,16 +10,15 @@ from pathlib import Path
 from shlex import quote
 
 import pytest
-from harness import snakemake, write_config
+from harness import finish
 
 pytestmark = pytest.mark.faults
 
 
 def planned(folder: Path) -> set[str]:
     """The rules of which a dry run plans jobs."""
-    process = snakemake(folder, "-n", "--configfile", "experiment.yaml")
-    assert process.returncode == 0, process.printed[-3000:]
-    return set(re.findall(r"^([a-z_]+) +[0-9]+$", process.printed, re.MULTILINE)) - {"all", "total"}
+    printed = finish(folder, "-n", "--configfile", "experiment.yaml")
+    return set(re.findall(r"^([a-z_]+) +[0-9]+$", printed, re.MULTILINE)) - {"all", "total"}
 
 
 def set_times(folder: Path, seed: int) -> None:
@@ -31,14 +30,8 @@ def set_times(folder: Path, seed: int) -> None:
 
 
 MEANS = {
-    "cp -r": "cp -r {results} .",
-    "cp -a": "cp -a {results} .",
-    "cp -r, in any order": "cp -r {results} .",
-    "rsync -r": "rsync -r {results} .",
-    "rsync -a": "rsync -a {results} .",
-    "tar": "tar -C {folder} -c results | tar -x",
+    "cp, in any order": "cp -r {results} .",
     "tar, times of unpacking": "tar -C {folder} -c results | tar -xm",
-    "zip": "python -m zipfile -c copy.zip {results} && python -m zipfile -e copy.zip .",
     "git": "cp -r {results} {clone} && git -C {clone} init -q && git -C {clone} add -f results &&"
     " git -C {clone} -c user.name=me -c user.email=me commit -qm copy && git clone -q {clone} . ",
     "cloud drive": "cp -r {results} . && find . -name '.*' -type f -delete",
@@ -53,11 +46,9 @@ def test_a_copy_is_as_finished_as_the_original(means, tiny, tmp_path):
     clone.mkdir()
     places = {"folder": tiny.folder, "results": tiny.folder / "results", "clone": clone}
     command = MEANS[means].format_map({name: quote(str(path)) for name, path in places.items()})
-    if not shutil.which(command.split()[0]):
-        pytest.skip(f"no {command.split()[0]} here")
     subprocess.run(["bash", "-ec", command], cwd=folder, check=True, capture_output=True)
     shutil.copy(tiny.folder / "experiment.yaml", folder)
-    if means in ("cp -r, in any order", "cloud drive"):
+    if means in ("cp, in any order", "cloud drive"):
         set_times(folder / "results", seed=1)
     assert planned(folder) == set()
 
@@ -76,13 +67,6 @@ def test_records_alone_are_kept(copy):
     assert "prepare_dataset" in planned(copy) and "train" not in planned(copy)
 
 
-def test_records_from_another_machine_may_be_older_than_the_dataset_here(copy):
-    (copy / "results/made_of.json").unlink()
-    for record in (copy / "results/runs").rglob("record.json"):
-        os.utime(record, (1_600_000_000,) * 2)
-    assert "train" not in planned(copy)
-
-
 @pytest.mark.parametrize("file", ["mean.npy", "prepared/manifest.json"])
 def test_records_of_other_inputs_are_not_kept(copy, file):
     path = copy / "results/datasets/digits" / file
@@ -90,12 +74,4 @@ def test_records_of_other_inputs_are_not_kept(copy, file):
         path.write_bytes(path.read_bytes()[:-4] + b"....")
     else:
         path.write_text(json.dumps(json.loads(path.read_text()) | {"content_sha256": "0" * 64}))
-    assert "train" in planned(copy)
-
-
-def test_a_record_is_not_kept_beside_another_config(copy):
-    config = json.loads((copy / "results/plan.json").read_text())["config"]
-    name = next(iter(config["experiments"]))
-    write_config(copy, {"experiments": {name: config["experiments"][name] | {"batch_size": 64}}})
-    set_times(copy / "results", 4)
     assert "train" in planned(copy)

@@ -1,14 +1,12 @@
 """From a config to the report: every run leaves a record, and every figure that is shown comes from one."""
 
-import hashlib
 import json
 import re
 from itertools import chain
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from harness import FRAMEWORKS, SECRET, TINY, snakemake
+from harness import FRAMEWORKS, SECRET, TINY, finish
 from report_figures import AGREEMENT, Figures, check_figures
 
 from trainmark.parity.certificate import read_certificate
@@ -120,35 +118,18 @@ def test_every_figure_of_the_report_comes_from_records(page, records, certificat
     assert len(compared) >= 3 * 2 * 2
     assert all(cell["data-value"].startswith(words) for cell in compared)
     assert {cell["data-statistic"] for cell in shown if cell["data-field"] == "step_losses"} == AGREEMENT
+    assert "cost per epoch, CHF" in page, "as the config has prices; report_figures.py computes each anew"
 
 
-def test_report_names_each_record_with_its_hash(page, tiny):
-    for path in sorted((tiny.results / "runs").rglob("record.json")):
-        assert str(path.relative_to(tiny.results)) in page
-        assert hashlib.sha256(path.read_bytes()).hexdigest() in page
-
-
-def test_every_link_of_the_report_leads_somewhere(page, tiny):
+def test_every_link_of_the_report_leads_somewhere_and_every_figure_is_drawn(page, tiny):
     figures = Figures(page)
     for link in figures.links:
         target = link[1:] in figures.ids if link.startswith("#") else (tiny.results / "report" / link).exists()
         assert target, link
-
-
-def test_runs_have_a_cost_if_the_config_has_prices(page):
-    """Which cost: report_figures.py computes each anew."""
-    assert "cost per epoch, CHF" in page
-
-
-def test_figures_are_in_three_formats_with_their_captions(tiny):
-    folders = [tiny.results / "figures" / name / "mnist-mlp-flux" / "digits" for name in TINY["experiments"]]
-    for folder in folders:
-        for name in known_figures():
-            assert (folder / f"{name}.pdf").read_bytes().startswith(b"%PDF")
-            assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-            assert ElementTree.parse(folder / f"{name}.svg").getroot().tag.endswith("svg")
-            for kind in ("txt", "tex"):
-                assert (folder / f"{name}.caption.{kind}").read_text().endswith(".\n")
+    for name in TINY["experiments"]:
+        folder = tiny.results / "figures" / name / "mnist-mlp-flux" / "digits"
+        names = {f"{figure}.{kind}" for figure in known_figures() for kind in ("pdf", "png", "svg", "caption.txt")}
+        assert names <= {file.name for file in folder.iterdir()}
 
 
 def test_person_sees_each_run_and_the_results(tiny):
@@ -159,8 +140,6 @@ def test_person_sees_each_run_and_the_results(tiny):
     assert len(re.findall(r": test accuracy [\d.]+, test loss [\d.]+, [\d.]+ s of training", printed)) == OK
     assert f"({RUNS} of {RUNS} done)" in printed
     assert len(re.findall(r"^parity check of .*: ", printed, re.M)) == 2
-    assert "Select jobs" not in printed
-    assert "Execute" not in printed
     assert "rule train" not in printed
     assert "diverged: loss is nan at step 1" in printed
     assert "diverged: loss is inf at step 1" in printed
@@ -189,14 +168,12 @@ def test_no_secret_is_written_or_printed(tiny):
 
 
 def test_second_call_finds_nothing_to_do(tiny):
-    again = snakemake(tiny.folder, "--cores", "2", "--configfile", "experiment.yaml")
-    assert again.returncode == 0
-    assert "Nothing to be done" in again.printed
+    printed = finish(tiny.folder, "--cores", "2", "--configfile", "experiment.yaml")
+    assert "Nothing to be done" in printed
 
 
 def test_snakemakes_own_report_works(tiny):
-    made = snakemake(tiny.folder, "--configfile", "experiment.yaml", "--report", "own.html")
-    assert made.returncode == 0, made.printed[-3000:]
+    finish(tiny.folder, "--configfile", "experiment.yaml", "--report", "own.html")
     text = (tiny.folder / "own.html").read_text()
     assert "training_time" in text
     assert "Datasets" in text

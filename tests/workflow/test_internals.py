@@ -149,7 +149,7 @@ def test_a_part_of_snakemake(of_call, name):
 
 
 ALONE = {"files_of_call", "print_one_job_of_each_rule"}
-"""Functions with a test of their own."""
+"""Functions that other tests call: tests/workflow/test_profiles.py and the fixture here."""
 
 
 def test_every_function_is_tested_here():
@@ -158,40 +158,9 @@ def test_every_function_is_tested_here():
     assert {name for name in functions if not name.startswith("_")} == {*EXPECTED, *ALONE}
 
 
-DRY_RUN = """
-from trainmark.plan import internals
-
-internals.print_one_job_of_each_rule()
-
-
-rule all:
-    input:
-        "a",
-        "b",
-
-
-rule one:
-    output:
-        "{name}",
-    shell:
-        "touch {output}"
-"""
-
-
-def test_a_dry_run_prints_one_job_of_each_rule(tmp_path):
-    (tmp_path / "Snakefile").write_text(DRY_RUN)
-    command = [sys.executable, "-m", "snakemake", "--dry-run"]
-    done = subprocess.run(command, cwd=tmp_path, env=importing(), capture_output=True, text=True, check=True)
-    assert re.findall(r"^rule (\w+):", done.stdout + done.stderr, re.MULTILINE) == ["one", "all"]
-
-
 def test_the_end_of_a_call_in_which_a_job_failed(tmp_path):
     values = found(tmp_path, "--config", "command=false")
     assert values["failed_by_itself"] is True
-
-
-def test_a_job_rate_of_the_user_stays(tmp_path):
-    assert found(tmp_path, "--max-jobs-per-timespan", "50/1s")["lift_job_rate"] is True
 
 
 def test_no_other_module_imports_snakemake():

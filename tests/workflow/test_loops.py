@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from harness import copy_of_repository, snakemake, write_config
+from harness import copy_of_repository, experiment_of, finish, snakemake, write_config
 from report_figures import check_figures
 
 from trainmark.parity.certificate import read_certificate
@@ -20,16 +20,9 @@ pytestmark = pytest.mark.faults  # whole workflows: a minute that make test has 
 
 CONFIG = {
     "experiments": {
-        "loops": {
-            "recipes": ["mnist-mlp-flux"],
-            "frameworks": ["twin"],
-            "devices": ["cpu"],
-            "loops": ["stock", "tuned"],
-            "epochs": [1, 2],
-            "repeats": 1,
-            "baseline": "twin tuned on cpu",
-            "time_tuning": True,
-        }
+        "loops": experiment_of(
+            frameworks=["twin"], loops=["stock", "tuned"], epochs=[1, 2], baseline="twin tuned on cpu", time_tuning=True
+        )
     }
 }
 GROUP = "loops/mnist-mlp-flux/digits"
@@ -108,9 +101,8 @@ def test_a_run_takes_the_chosen_number_of_threads(finished):
     measured = {key: value for key, value in read_tuning(file).items() if key != "sha256"}
     threads = 3 - measured["threads"]  # of two CPUs, the number that was not chosen
     write_tuning(measured | {"threads": threads}, file)
-    process = snakemake(folder, "--cores", "2", "--configfile", "experiment.yaml")
-    assert process.returncode == 0, process.printed[-5000:]
-    assert "2 of 4 runs to train" in process.printed, "both tuned runs, since the file has changed"
+    printed = finish(folder, "--cores", "2", "--configfile", "experiment.yaml")
+    assert "2 of 4 runs to train" in printed, "both tuned runs, since the file has changed"
     trained = read_record(folder / f"results/runs/{GROUP}/twin-cpu-tuned/epochs-1/repeat-1/record.json")
     assert trained["provenance"]["threads"] == len(trained["provenance"]["cpus"]) == threads
     assert len(trained["sessions"][0]["cpus"]) == 2

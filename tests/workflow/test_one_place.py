@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness import REPOSITORY, copy_of_repository, edit, environment, files_of, write_config
+from harness import REPOSITORY, copy_of_repository, edit, environment, experiment_of, files_of, write_config
 
 from trainmark.parity.certificate import read_certificate
 from trainmark.records.step_losses import step_losses
@@ -76,18 +76,6 @@ SETTING = """\
         decides: training
 """
 
-MODES = """\
-      modes:
-        decides: runs
-        description: Modes of a trainer, which are written and named, and change nothing.
-        type: array
-        items: {enum: [plain, other]}
-        allowed: a list of plain and other
-        unit: none
-        default: [plain]
-      seed:
-        decides: training
-"""
 
 FIGURE = '''
 
@@ -126,29 +114,6 @@ EXTENSIONS = {
     "framework": {
         name: files_of("your_own.md")[name] for name in (f"{LIBRARY}/frameworks/numpy_adapter.py", "envs/numpy.yaml")
     },
-    "part of a trainer": {
-        f"{LIBRARY}/trainer.py": (
-            "    workers: int = 1\n",
-            '    workers: int = 1\n    mode: str = "plain"\n',
-            '<workers>[0-9]+))?"',
-            '<workers>[0-9]+))?(?:-(?P<mode>other))?"',
-            'workers)?"',
-            'workers)?(?: in (?P<mode>other))?"',
-            "*loop, *workers)",
-            "*loop, *workers, *[self.mode][self.mode == 'plain' :])",
-            '{workers}"\n',
-            '{workers}" + f" in {self.mode}" * (self.mode != "plain")\n',
-            '"loops": "loop", ',
-            '"loops": "loop", "modes": "mode", ',
-        ),
-        SCHEMA: ("      seed:\n        decides: training\n", MODES),
-        f"{LIBRARY}/records/record.schema.json": (
-            '"repeat", "workers"]',
-            '"repeat", "workers", "mode"]',
-            '"workers": {"type"',
-            '"mode": {"enum": ["plain", "other"]},\n        "workers": {"type"',
-        ),
-    },
     "network": {
         f"{LIBRARY}/networks/zoo/linear.py": NETWORK,
         f"{LIBRARY}/recipes/catalogue.py": ("    for recipe in (\n", f"    for recipe in ({RECIPE}"),
@@ -172,10 +137,8 @@ EXTENSIONS = {
 }
 """By kind, what is added, by file: texts in place of others, or what is written at a file's end."""
 
-MODE_OF = {"numpy-cpu": "plain", "numpy-cpu-other": "other"}
-"""The added part of each trainer of the experiment in-modes."""
 
-AT_MOST = dict.fromkeys(EXTENSIONS, 2) | {"setting": 3, "part of a trainer": 3}
+AT_MOST = dict.fromkeys(EXTENSIONS, 2) | {"setting": 3}
 """Places, the test of a setting among them."""
 
 
@@ -208,26 +171,14 @@ def results(tmp_path_factory):
     extend(copy)
     config = {
         "experiments": {
-            "new": {
-                "recipes": ["linear"],
-                "datasets": ["digits-32"],
-                "frameworks": ["numpy", "chainer"],
-                "devices": ["cpu"],
-                "epochs": [2],
-                "repeats": 1,
-                "remark": "seen in the log",
-                "input": {"crop": [28, 28], "subtract_mean": True},
-            },
-            "in-modes": {
-                "recipes": ["linear"],
-                "datasets": ["digits"],
-                "frameworks": ["numpy"],
-                "devices": ["cpu"],
-                "modes": ["plain", "other"],
-                "epochs": [1],
-                "repeats": 1,
-                "baseline": "numpy on cpu in other",
-            },
+            "new": experiment_of(
+                recipes=["linear"],
+                datasets=["digits-32"],
+                frameworks=["numpy", "chainer"],
+                epochs=[2],
+                remark="seen in the log",
+                input={"crop": [28, 28], "subtract_mean": True},
+            ),
         }
     }
     command = ["snakemake", "--workflow-profile", "profiles/test-site", "--configfile", write_config(copy, config)]
@@ -315,15 +266,3 @@ def test_an_added_column_is_in_the_summary(results, records):
     medians = [float(row["wall_median"]) for row in rows if row["experiment"] == "new"]
     assert medians == pytest.approx([record["wall_seconds"] for record in records])
     assert "wall time, s" in (results / "report" / "index.html").read_text()
-
-
-def test_an_added_part_of_a_trainer_is_in_paths_tables_certificate_and_report(results):
-    folder = results / "runs" / "in-modes" / "linear" / "digits"
-    runs = [read_json(folder / name / "epochs-1/repeat-1/record.json")["run"] for name in MODE_OF]
-    assert {name: run["mode"] for name, run in zip(MODE_OF, runs, strict=True)} == MODE_OF
-    for table in ("summary", "targets", "speed_ups", "tidy"):
-        assert "mode" in csv.DictReader((results / "tables" / f"{table}.csv").open()).fieldnames
-    (pair,) = read_json(results / "certificates/in-modes/linear/digits.json")["pairs"]
-    assert (pair["first"], pair["second"], pair["parity"]) == ("numpy on cpu", "numpy on cpu in other", "bitwise")
-    assert {file.stem for file in (results / "evaluations/in-modes/linear/digits").iterdir()} == {*MODE_OF}
-    assert "numpy on cpu in other" in (results / "report" / "index.html").read_text()

@@ -5,7 +5,7 @@ import shutil
 from collections import Counter
 
 import pytest
-from harness import copy_with_pretended_gpus, on_pretended_gpus, write_config
+from harness import copy_with_pretended_gpus, experiment_of, on_pretended_gpus, write_config
 
 from trainmark.machine.cpus import allowed_cores
 from trainmark.records.record import read_record
@@ -50,17 +50,7 @@ def test_runs_came_while_others_held_the_cpus(tiny):
 def two_gpus(tmp_path_factory):
     """A finished workflow of six GPU runs on a host with two GPUs that nvidia-smi only says it has."""
     folder = copy_with_pretended_gpus(tmp_path_factory.mktemp("gpus"), GPUS)
-    config = {
-        "experiments": {
-            "gpus": {
-                "recipes": ["mnist-mlp-flux"],
-                "frameworks": ["pretended"],
-                "devices": ["gpu"],
-                "epochs": [4],
-                "repeats": 6,
-            }
-        }
-    }
+    config = {"experiments": {"gpus": experiment_of(frameworks=["pretended"], devices=["gpu"], epochs=[4], repeats=6)}}
     write_config(folder, config)
     return folder
 

@@ -2,7 +2,7 @@
 
 import re
 
-from harness import snakemake, write_config
+from harness import finish, snakemake, write_config
 
 from trainmark.config.load import load_config
 from trainmark.plan.campaign import Campaign
@@ -27,7 +27,7 @@ def test_a_job_comes_to_the_runs_that_were_planned_on_another_machine(tmp_path):
     assert sorted(set(traced)) == [f"{name}-{device}" for name in ("chainer", "keras-jax") for device in ("cpu", "gpu")]
 
 
-def test_every_timed_job_on_a_gpu_has_the_threads_of_its_runs(tmp_path):
+def test_every_timed_job_on_a_gpu_has_the_threads_of_its_runs_and_a_training_has_the_gpu(tmp_path):
     """Those of the certificate and of the timing of the tuned loop, too."""
     tuned = SMALL | {
         "frameworks": ["chainer"],
@@ -36,11 +36,15 @@ def test_every_timed_job_on_a_gpu_has_the_threads_of_its_runs(tmp_path):
         "time_tuning": True,
     }
     name = write_config(tmp_path, {"experiments": {"planned": tuned}})
-    process = snakemake(tmp_path, "-n", "-p", "--cores", "6", "--workflow-profile", "none", "--configfile", name)
-    assert process.returncode == 0, process.printed[-3000:]
+    printed = finish(tmp_path, "-n", "-p", "--cores", "6", "--workflow-profile", "none", "--configfile", name)
     jobs = re.findall(
-        r"/(train|trace_training|time_tuning)\.py .*--trainer chainer-(cpu|gpu)\S* .*--threads (\d)", process.printed
+        r"/(train|trace_training|time_tuning)\.py .*--trainer chainer-(cpu|gpu)\S* .*--threads (\d)", printed
     )
+    trainings = [job for job in re.split(r"\n(?:local)?rule ", printed) if job.startswith("train:")]
+    resources = {
+        re.search(r"trainer=chainer-(\w+)", job)[1]: re.search(r"resources: (.*)", job)[1] for job in trainings
+    }
+    assert "gpu=1" in resources["gpu"] and "gpu" not in resources["cpu"]
     threads = {"cpu": "2", "gpu": "4"}
     assert set(jobs) == {
         (rule, device, threads[device]) for rule in ("train", "trace_training", "time_tuning") for device in threads

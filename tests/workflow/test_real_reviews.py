@@ -9,7 +9,7 @@ import re
 import tarfile
 
 import pytest
-from harness import FRAMEWORKS, REPOSITORY, predict, snakemake, write_config
+from harness import FRAMEWORKS, REPOSITORY, experiment_of, finish, predict, write_config
 
 from trainmark.records.record import read_record
 
@@ -24,16 +24,7 @@ CONFIG = {
     "mirror": str(MIRROR),
     "offline": True,
     "datasets": {"imdb": {"files": [{"name": name, "sha256": sha256, "urls": []} for name, sha256 in FILES.items()]}},
-    "experiments": {
-        "imdb": {
-            "recipes": ["imdb-cnn"],
-            "datasets": ["imdb"],
-            "frameworks": FRAMEWORKS,
-            "devices": ["cpu"],
-            "epochs": [2],
-            "repeats": 1,
-        }
-    },
+    "experiments": {"imdb": experiment_of(recipes=["imdb-cnn"], datasets=["imdb"], frameworks=FRAMEWORKS, epochs=[2])},
 }
 
 LEAST_ACCURACY = 0.87
@@ -57,8 +48,7 @@ def raw_test_reviews():
 def test_imdb_cnn_learns_the_real_reviews_in_every_framework(tmp_path):
     if not (MIRROR / "imdb").is_dir():
         pytest.skip(f"there are no real reviews at {MIRROR}/imdb")
-    process = snakemake(tmp_path, "--cores", "2", "--configfile", write_config(tmp_path, CONFIG))
-    assert process.returncode == 0, process.printed[-5000:]
+    finish(tmp_path, "--cores", "2", "--configfile", write_config(tmp_path, CONFIG))
     print((tmp_path / "results" / "tables" / "summary.txt").read_text())
     for framework in FRAMEWORKS:
         folder = tmp_path / f"results/runs/imdb/imdb-cnn/imdb/{framework}-cpu/epochs-2/repeat-1"

@@ -94,11 +94,6 @@ def test_a_program_from_the_cache_trains_the_same_bits(folder, tmp_path, loop):
     assert without == first == second == third
 
 
-@pytest.mark.skipif(bool(known_frameworks()["chainer"].missing_packages()), reason="not installed")
-def test_a_framework_without_a_cache_records_none(folder):
-    assert train(folder, "chainer", compilation_cache=True)["compilation_cache"] is None
-
-
 AS_ON_MACOS = """
 import builtins, os, pathlib, resource, signal, sys, time
 

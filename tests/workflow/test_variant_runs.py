@@ -1,12 +1,10 @@
 """Variants of an experiment on a validation split, from the config to the report."""
 
 import json
-import subprocess
-import sys
 
 import pandas as pd
 import pytest
-from harness import REPOSITORY, snakemake
+from harness import finish, run_script
 
 from trainmark.plan.figures import known_figures
 from trainmark.records.record import read_record
@@ -25,9 +23,7 @@ def config(variants):
 
 def run(folder, variants):
     (folder / "experiment.yaml").write_text(json.dumps(config(variants)))  # in this order
-    process = snakemake(folder, "--cores", "2", "--configfile", "experiment.yaml")
-    assert process.returncode == 0, process.printed[-5000:]
-    return process.printed
+    finish(folder, "--cores", "2", "--configfile", "experiment.yaml")
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +57,7 @@ def test_the_variants_are_compared_and_drawn_and_the_folder_verifies(folder):
     assert "chainer with half" in (figures / "loss.svg").read_text()
     assert "masks and half differ in dropout." in (figures / "loss.caption.txt").read_text()
     assert "masks and half differ in dropout" in (results / "report" / "index.html").read_text()
-    verify = [sys.executable, REPOSITORY / "workflow" / "scripts" / "verify.py", "results"]
-    process = subprocess.run(verify, cwd=folder, capture_output=True, text=True)
+    process = run_script("verify", results)
     assert process.returncode == 0, process.stdout
 
 

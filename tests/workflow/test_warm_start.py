@@ -47,26 +47,16 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("framework", ["keras-jax", "chainer"])
-@pytest.mark.parametrize("repeat", [1, 2])
-def test_runs_start_where_another_framework_ended(folder, framework, repeat):
+def test_runs_start_where_another_framework_ended(folder, framework):
     ended = record_of(folder, "first", "chainer")
-    started = record_of(folder, "warm", framework, repeat)
+    started, second = (record_of(folder, "warm", framework, repeat) for repeat in (1, 2))
     last, initial = ended["curves"][-1]["evaluations"]["test"], started["initial_evaluation"]
     np.testing.assert_allclose(initial["loss"], last["loss"], rtol=1e-5)
     assert initial["accuracy"] == pytest.approx(last["accuracy"], abs=1.5 / 360) and last["accuracy"] > 0.5
     assert started["inputs"]["initial_weights_sha256"] == ended["weights"]["sha256"]
     assert step_losses(started["curves"][0])[0] < step_losses(ended["curves"][0])[0] / 2
-
-
-def test_repeats_differ_in_the_order_of_their_batches_alone(folder):
-    first, second = (record_of(folder, "warm", "chainer", repeat) for repeat in (1, 2))
-    assert first["initial_evaluation"] == second["initial_evaluation"]
-    assert first["curves"][0]["step_losses"] != second["curves"][0]["step_losses"]
-
-
-def test_the_certificate_is_of_the_same_weights(folder):
+    assert second["initial_evaluation"] == initial
+    assert second["curves"][0]["step_losses"] != started["curves"][0]["step_losses"], "another order of batches"
     certificate = read_certificate(folder / f"results/certificates/warm/{RECIPE}/digits.json")
-    weights = record_of(folder, "first", "chainer")["weights"]
-    assert certificate["settings"]["initial_weights_sha256"] == weights["sha256"]
-    (pair,) = certificate["pairs"]
-    assert pair["parity"] in ("bitwise", "rounding")
+    assert certificate["settings"]["initial_weights_sha256"] == ended["weights"]["sha256"]
+    assert [pair["parity"] for pair in certificate["pairs"]] in (["bitwise"], ["rounding"])

@@ -6,8 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from harness import TINY, path_with_stand_in, snakemake, write_config
-from snakemake.api import DAGApi, WorkflowApi
+from harness import TINY, on_path, snakemake, write_config
 
 pytestmark = pytest.mark.faults
 
@@ -18,36 +17,17 @@ CHANGED = {
 }
 """An edited config: its tables, figures and report are outdated, runs are missing, and it lacks other experiments."""
 
-PLANNING = {
+NOT_EXECUTING = {
     "archive": ["--archive", "own.tar"],
-    "cleanup_metadata": ["--cleanup-metadata", "results/summary.json"],
-    "cleanup_shadow": ["--cleanup-shadow"],
-    "conda_cleanup_envs": ["--conda-cleanup-envs"],
-    "conda_create_envs": ["--sdm", "conda", "--conda-create-envs-only"],
-    "conda_list_envs": ["--list-conda-envs"],
-    "container_cleanup_images": ["--container-cleanup-images"],
-    "containerize": ["--containerize"],
-    "create_report": ["--report", "own.zip"],
-    "delete_output": ["--delete-all-output", "--dry-run"],
-    "generate_unit_tests": ["--generate-unit-tests", "own"],
+    "environments": ["--sdm", "conda", "--conda-create-envs-only"],
+    "graph": ["--dag"],
     "lint": ["--lint"],
-    "list_changes": ["--list-changes", "params"],
-    "list_rules": ["--list-rules"],
-    "list_untracked": ["--list-untracked"],
-    "print_compilation": ["--print-compilation"],
-    "printd3dag": ["--d3dag"],
-    "printdag": ["--dag"],
-    "printfilegraph": ["--filegraph"],
-    "printrulegraph": ["--rulegraph"],
+    "list": ["--list-changes", "params"],
+    "metadata": ["--cleanup-metadata", "results/summary.json"],
+    "report": ["--report", "own.zip"],
     "summary": ["--detailed-summary"],
     "unlock": ["--unlock"],
-}
-"""Options by the method of Snakemake's interface that they call."""
-
-WITHOUT_OPTION = {"dag", "execute_workflow", "export_to_cwl", "list_resources"}
-"""Methods that no option calls by themselves."""
-
-NOT_EXECUTING = {
+    "delete": ["--delete-all-output", "--dry-run"],
     "temporary output": ["--delete-temp-output"],
     "dry run": ["--dry-run", "--forceall", "--rerun-incomplete"],
     "dry run by its executor": ["--executor", "dryrun", "--forceall"],
@@ -68,7 +48,7 @@ MEAN_ALONE = {
 }
 """Ways of calling that compute one mean image again, which comes out the same, and nothing else."""
 
-WAYS = PLANNING | NOT_EXECUTING | MEAN_ALONE
+WAYS = NOT_EXECUTING | MEAN_ALONE
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -111,11 +91,6 @@ def changes(finished, tmp_path_factory):
         return dict(zip(WAYS, pool.map(call, WAYS), strict=True))
 
 
-def test_every_way_of_calling_is_here():
-    methods = {name for api in (DAGApi, WorkflowApi) for name in vars(api) if not name.startswith("_")}
-    assert methods == PLANNING.keys() | WITHOUT_OPTION
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_no_result_is_lost_or_changed(changes, way):
     gone, changed = changes[way]
@@ -127,7 +102,7 @@ def test_what_a_failed_call_was_to_make_again_stays_until_its_job_starts(finishe
     """All runs are outdated, and every job fails."""
     write_config(finished, {**TINY, "experiments": {"tiny": TINY["experiments"]["tiny"] | {"batch_size": 300}}})
     before = contents(finished / "results")
-    path = path_with_stand_in(finished, "#!/bin/sh\nexit 1\n")
+    path = on_path(finished, "#!/bin/sh\nexit 1\n")
     process = snakemake(finished, "--cores", "1", "--configfile", "experiment.yaml", PATH=path)
     assert process.returncode == 1
     after = contents(finished / "results")

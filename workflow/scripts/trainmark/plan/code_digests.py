@@ -47,7 +47,6 @@ DECLARED = {
     "certify": ("certify.py", *CHECKED),
     "collect": ("collect.py", "trainmark/report/*.py", *TABLES),
     "check_claims": ("check_claims.py", *TABLES),
-    "export_curves": ("export_curves.py", *TABLES),
     "plot": ("plot.py", *FIGURES),
     "paper": ("paper.py", "trainmark/paper/*", *FIGURES),
     "report": ("report.py", "trainmark/report/*", "trainmark/networks/zoo/*.py", *DATASETS, *FIGURES),

@@ -9,8 +9,6 @@ alike. Three checks follow from that, each for what the others can't see:
   the losses themselves have come apart. Trained in another order, they do not.
 - Level. Rounding makes the losses of an epoch larger in some repeats and smaller in others. Another learning rate makes
   them larger, or smaller, in all.
-
-`make bench-steps` prints what correct trainings show.
 """
 
 from collections.abc import Iterator, Sequence
