@@ -100,6 +100,7 @@ internals.call_at_start(workflow, started)
 def ended():
     note("failed_by_itself", workflow)
     FOUND["messages"] = Passing.seen
+    note("replace_all_handlers", Passing(), then=lambda _: len(logging.getLogger("snakemake.logging").handlers))
     with open("found.json", "w") as stream:
         json.dump(FOUND, stream, default=str)
 
@@ -120,7 +121,7 @@ EXPECTED = {
     "given_config": [["default.yaml"], {}, None], "deployment_prefix": "", "add_container_option": " --nv",
     "ancient": True, "before_update": True, "set_group_size": 3, "replace_terminal_handler": "Passing",
     "make_again": None, "jobs_to_run": ["again", "all"], "lift_job_rate": False, "submitted_rules": ["again", "all"],
-    "environment_of_job": None, "output_of_help": True, "call_at_start": "called", "failed_by_itself": False,
+    "replace_all_handlers": 1, "environment_of_job": None, "output_of_help": True, "call_at_start": "called", "failed_by_itself": False,
 }  # fmt: skip
 
 

@@ -3,7 +3,6 @@
 import argparse
 from pathlib import Path
 
-from trainmark.cluster.site import read_site, scheduler_of
 from trainmark.config.keys_page import keys_page
 from trainmark.config.load import default_config, load_config
 from trainmark.errors import run_command
@@ -25,7 +24,7 @@ def main() -> None:
     parser.add_argument(
         "--profile",
         metavar="NAME",
-        help="check the site file for this cluster profile, too: slurm, gridengine, ...",
+        help="check the site file, and print how this cluster profile submits each kind of job: slurm, gridengine, ...",
     )
     parser.add_argument("--keys", action="store_true", help="print all keys, with meaning, unit and default, and exit")
     arguments = parser.parse_args()
@@ -42,7 +41,9 @@ def main() -> None:
         print(f"{name}: will be prepared")
     print(f"{_runs(len(runs))} in all{f'; {estimate(config, catalogue, runs)}' if runs else ''}", flush=True)
     if arguments.profile:
-        read_site(scheduler_of(arguments.profile))
+        from trainmark.cluster.preview import show_submissions
+
+        show_submissions(arguments.profile, arguments.config)
 
 
 def _runs(count: int) -> str:

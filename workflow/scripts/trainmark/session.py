@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from trainmark.cluster.site import Site, check_sections, read_site, scheduler_of
+from trainmark.cluster.site import PREVIEW_VARIABLE, Site, check_sections, read_site, scheduler_of
 from trainmark.config.load import default_config, load_config
 from trainmark.console import Terminal, print_line
 from trainmark.errors import ConfigError, TrainmarkError
@@ -124,6 +124,10 @@ class Session:
             self._display = show_workflow(campaign.order, self._workflow)
         if self._display and internals.is_dry_run(self._workflow) and internals.hides_jobs(self._workflow):
             internals.print_one_job_of_each_rule()
+        if PREVIEW_VARIABLE in os.environ:
+            from trainmark.cluster.preview import Preview
+
+            internals.replace_all_handlers(Preview(os.environ[PREVIEW_VARIABLE], self._workflow))
         if self._module:
             internals.call_at_start(self._workflow, self.start)
 
@@ -273,7 +277,7 @@ class Session:
         number alone.
         """
         device = trainer_of(wildcards).device
-        if not self._plans or not internals.runs_here(self._workflow):
+        if not self._plans or not internals.runs_here(self._workflow) or PREVIEW_VARIABLE in os.environ:
             return THREADS[device]
         most = self._most_workers(split_name(wildcards.experiment)[0])
         beside_cpu = any(trainer.device == "cpu" for trainer in self.campaign.trainers_of_runs)

@@ -19,6 +19,9 @@ SITE_FILE = "config/site.yaml"
 MOST_RUNS_PER_JOB = 50
 """Snakemake does not tell the outputs of a job with more than 100, and a group that fails is submitted again whole."""
 
+PREVIEW_VARIABLE = "TRAINMARK_PREVIEW"
+"""Environment variable that makes a dry run print the submit commands of the profile that it names."""
+
 
 @dataclass(frozen=True)
 class Site:

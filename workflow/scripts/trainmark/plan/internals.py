@@ -268,6 +268,13 @@ def replace_terminal_handler(make: Callable[[logging.Handler], Handler]) -> Hand
     return handler
 
 
+def replace_all_handlers(handler: logging.Handler) -> None:
+    """Pass Snakemake's messages to one handler alone."""
+    from snakemake.logging import logger
+
+    logger.handlers[:] = [handler]
+
+
 def print_one_job_of_each_rule() -> None:
     """Let a dry run prepare the message about one job of each rule only, unless a logger shows all of them.
 
