@@ -7,7 +7,6 @@ import pytest
 
 from trainmark.config.load import REPOSITORY, default_config, load_config, read_yaml
 from trainmark.config.strict_yaml import line_of
-from trainmark.datasets.catalogue import kind_of, sample_shape
 from trainmark.plan.matrix import expand_runs, with_devices
 from trainmark.recipes.recipe import DEFAULT_CONSTANTS
 from trainmark.report.page import config_to_reproduce
@@ -130,22 +129,6 @@ def test_a_changed_entry_is_changed_in_that_key_and_in_that_config_alone():
     assert load("prepare: [mnist]\n")[1] == SHIPPED, "what a caller does to its copy"
 
 
-IMAGE_FILES = ("image_lists", (3, 256, 256))
-
-
-@pytest.mark.parametrize(
-    ("keys", "kind_and_shape"),
-    [
-        ("format: image_list, folder: ~/f, root: a..b/c, lists: {train: t.txt, test: v/t.txt}", IMAGE_FILES),
-        ("format: class_subset, of: imagenette, classes: 3, seed: 0, packed: true", IMAGE_FILES),
-        ("format: class_subset, of: imdb, classes: 2, seed: 0", ("tokens", (400,))),
-    ],
-)
-def test_kind_and_shape_of_an_own_dataset(keys, kind_and_shape):
-    _, catalogue = load(f"prepare: [mine]\ndatasets: {{mine: {{title: T, {keys}}}}}\n")
-    assert (kind_of("mine", catalogue), sample_shape("mine", catalogue)) == kind_and_shape
-
-
 # --- variants -----------------------------------------------------------------------------------------------------
 
 
@@ -167,12 +150,6 @@ def test_the_config_that_the_report_prints_gives_the_same_runs_with_the_same_set
     written = config_to_reproduce(config)
     assert json.loads(written)["experiments"]["e"]["variants"]["c"] == {"batch_size": 8, "optimizer": {}}
     assert experiments_of(written) == config["experiments"]
-
-
-def test_a_variant_can_be_given_on_the_command_line():
-    overrides = {"experiments": {"e": {"variants": {"c": {"batch_size": "16"}}}}}
-    found = experiments_of("experiments: {e: {variants: {a: {}, b: {batch_size: 8}}}}", overrides=overrides)
-    assert {name: one["batch_size"] for name, one in found.items()} == {"e.a": "recipe", "e.b": 8, "e.c": 16}
 
 
 # --- commands -----------------------------------------------------------------------------------------------------

@@ -186,7 +186,7 @@ SUBSET = "title: T, format: class_subset, seed: 1, "
         ),
         (experiment("optimizer: {beta_1: 0.5}"), "but the rule rmsprop of the recipe mnist-mlp-keras has no beta_1"),
         (experiment("learning_rate_schedule: {factor: 0.5}"), "learning_rate_schedule.factor: has no effect without"),
-        (experiment("learning_rate_schedule: {warmup_epochs: 5}"), "warmup_epochs: has no effect, since the rate"),
+        (experiment("learning_rate_schedule: {warmup_epochs: 5}"), "warmup_epochs: has no effect on an unscaled rate"),
         (
             experiment("optimizer: {rule: rmsprop_warmup}, learning_rate_schedule: {milestones: [30]}"),
             "e.learning_rate_schedule: … has a schedule of its own; allowed: no learning_rate_schedule",
@@ -230,7 +230,7 @@ SUBSET = "title: T, format: class_subset, seed: 1, "
         (experiment("variants: {a: {dropout: .2}, b: {}}"), "e.variants.b: is the same training as a with the recipe"),
         (
             experiment("variants: {a: {}, b: {}}, commands: {c: {command: x, metrics: {format: chainer-log-report}}}"),
-            "e.variants: has no effect on the commands",
+            "e.variants: has no effect on commands",
         ),
         # --- entries of the catalogue
         (dataset(f"{SUBSET}of: mnisst, classes: 2"), "mine.of: found 'mnisst' (text), which is no dataset; … mnist?"),

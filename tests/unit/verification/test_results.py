@@ -32,7 +32,7 @@ from trainmark.records.evaluation import write_evaluation
 from trainmark.report.collected import collected, write_tables
 from trainmark.report.figures.data import read_data
 from trainmark.report.figures.options import FigureOptions
-from trainmark.report.figures.save import save_figure, save_figures
+from trainmark.report.figures.save import laid_out, save_figures, write_figure
 from trainmark.report.page import render
 from trainmark.tables.results import read_results
 from trainmark.trainer import Trainer
@@ -139,7 +139,9 @@ def light(folder, monkeypatch):
 
     def save_one(data, again, names):
         shutil.copytree(folder / FIGURES, again, ignore=shutil.ignore_patterns("faster*"))
-        save_figure("loss", data, [again / name for name in DRAWN_AGAIN])
+        drawn = laid_out("loss", data)
+        for name in DRAWN_AGAIN:
+            write_figure(drawn, again / name)
 
     monkeypatch.setattr(results, "save_figures", save_one)
     return folder

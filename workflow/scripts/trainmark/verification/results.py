@@ -16,6 +16,7 @@ from trainmark.datasets.prepared import ARRAY_KINDS, read_manifest, read_splits
 from trainmark.errors import DataError, TrainmarkError
 from trainmark.files.checksums import sha256_of
 from trainmark.files.system_files import own_paths
+from trainmark.files.whole import write_text
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.paper.kit import FILES, make_kit
 from trainmark.plan.code_digests import code_of_kind, training_code
@@ -200,7 +201,7 @@ def _make_again(folder: Path, again: Path, plan: Mapping) -> None:
     if (folder / "datasets").is_dir():  # the report also shows the datasets
         (again / "report").mkdir()
         for name, text in zip(("report/index.html", "summary.json"), render(read_results(again), plan), strict=True):
-            (again / name).write_text(text, encoding="utf-8")
+            write_text(again / name, text)
     if (folder / "paper" / FILES).exists():
         make_kit(again, plan, again / "paper", compiles=False)
 
