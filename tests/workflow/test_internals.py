@@ -121,7 +121,8 @@ EXPECTED = {
     "given_config": [["default.yaml"], {}, None], "deployment_prefix": "", "add_container_option": " --nv",
     "ancient": True, "before_update": True, "set_group_size": 3, "replace_terminal_handler": "Passing",
     "make_again": None, "jobs_to_run": ["again", "all"], "lift_job_rate": False, "submitted_rules": ["again", "all"],
-    "replace_all_handlers": 1, "environment_of_job": None, "output_of_help": True, "call_at_start": "called", "failed_by_itself": False,
+    "replace_all_handlers": 1,
+    "environment_of_job": None, "output_of_help": True, "call_at_start": "called", "failed_by_itself": False,
 }  # fmt: skip
 
 

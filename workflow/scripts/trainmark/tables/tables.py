@@ -319,6 +319,11 @@ def read_table(path: Path, numbers: Sequence[str] | None = None) -> pd.DataFrame
     )
 
 
+def is_same_parquet(file: Path, other: Path) -> bool:
+    """Whether two parquet files hold the same table, whichever version of pyarrow wrote them."""
+    return pd.read_parquet(file).equals(pd.read_parquet(other))
+
+
 def select_group(table: pd.DataFrame, values: Iterable[str]) -> pd.DataFrame:
     """Select the rows of one group. values: experiment, recipe and dataset, in the order of GROUP."""
     return table[(table[GROUP] == list(values)).all(axis=1)]
