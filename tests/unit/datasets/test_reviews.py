@@ -93,20 +93,6 @@ def test_everything_else_is_passed_over_and_the_archives_order_does_not_matter(t
     assert all(map(np.array_equal, chain(*found.splits.values()), chain(*expected.splits.values())))
 
 
-@pytest.mark.parametrize(
-    ("names", "listed", "lacking"),
-    [
-        ([], "none", "tar archive"),
-        (["a.tar", "b.tgz", "index.json"], "a.tar, b.tgz, index.json", "tar archive"),
-        (["reviews.tar.gz"], "reviews.tar.gz", "word index (.json)"),
-    ],
-)
-def test_files_that_do_not_fit_the_format(tmp_path, names, listed, lacking):
-    entry = {**ENTRY, "files": [{"name": name} for name in names]}
-    said = f"{tmp_path}: the files of the catalogue entry are {listed}; the format reviews needs exactly one {lacking} "
-    assert message_of(write_raw(tmp_path), entry).startswith(said)
-
-
 def texts_of(split) -> dict:
     return {name: text for name, text in TEXTS.items() if name.startswith(split)}
 
