@@ -140,7 +140,7 @@ def pixel_error(data: bytes, reference: Image.Image) -> np.ndarray:
 
 
 PIXELS = "pixels of the smooth picture"
-CUT_OFF, NO_IMAGE = "cut off or damaged (", "can't be opened as JPEG, PNG, GIF, BMP, WEBP, TIFF: it begins with b'"
+CUT_OFF, NO_IMAGE = "cut off or damaged (", "not an image (JPEG, PNG, GIF, BMP, WEBP, TIFF): it begins with b'"
 
 ODD_FILES = {
     "colour JPEG": (jpeg(), PIXELS),

@@ -155,7 +155,7 @@ def test_what_can_not_be_read_is_said_and_the_others_are_labelled(results, tmp_p
     assert [line.split("\t")[0] for line in lines] == [str(path) for path in good]
     assert unreadable == len(errors) == 5
     reasons = [
-        (cut, "cut off or damaged ("), (empty, "empty file; "), (text, "not an image; "),
+        (cut, "cut off or damaged ("), (empty, "empty file; "), (text, "not an image ("),
         (missing, "can't be read (No such file or directory); "),
         (hollow, "the folder holds no image file (.jpg, .jpeg, .png, .gif, .bmp, .webp, .tif, .tiff); "),
     ]  # fmt: skip
@@ -230,7 +230,9 @@ def test_the_command_labels_and_its_status_says_whether_all_could_be_read(comman
     bad.write_bytes(b"x")
     status, out, errors = command(good)
     assert (status, errors, out.count("\n")) == (0, "", 1)
-    assert command(bad, good) == (1, out, f"{bad}: not an image; it is not labelled\n")
+    status, printed, complaint = command(bad, good)
+    assert (status, printed) == (1, out)
+    assert complaint.startswith(f"{bad}: not an image (") and complaint.endswith("; it is not labelled\n")
     assert command("--top", 3, good)[1].count("\t") == 6
 
 

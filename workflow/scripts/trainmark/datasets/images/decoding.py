@@ -79,7 +79,7 @@ def decode_stored(data: bytes) -> np.ndarray:
     except UnreadableImage:
         raise
     except UnidentifiedImageError as error:
-        raise UnreadableImage(f"can't be opened as {', '.join(FORMATS)}: it begins with {data[:40]!r}") from error
+        raise UnreadableImage(f"not an image ({', '.join(FORMATS)}): it begins with {data[:40]!r}") from error
     except Image.DecompressionBombError as error:
         raise UnreadableImage(f"more than {2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels") from error
     except Exception as error:  # decoders raise many types: SyntaxError, struct.error, KeyError, ...
