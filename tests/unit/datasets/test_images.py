@@ -4,8 +4,6 @@ import io
 import os
 import resource
 import struct
-import subprocess
-import sys
 import zlib
 from pathlib import Path
 
@@ -14,7 +12,6 @@ import pytest
 import simplejpeg
 from PIL import Image, ImageOps
 
-from trainmark.config.load import REPOSITORY
 from trainmark.datasets.catalogue import STORED_SIDE
 from trainmark.datasets.images import decoding as images
 from trainmark.datasets.images.decoding import (
@@ -238,24 +235,6 @@ def test_what_can_not_be_opened_as_a_file_says_so(tmp_path):
     assert reason_of(tmp_path / "large.jpg") == "larger than 256 MiB"
 
 
-@pytest.mark.parametrize("progressive", [False, True])
-def test_a_jpeg_cut_off_anywhere_gives_a_reason_or_is_whole(progressive):
-    whole = jpeg(progressive=progressive)
-    stored = decode_stored(whole)
-    for end in [*range(2, len(whole) - 200, 977), *range(len(whole) - 60, len(whole))]:
-        try:
-            pixels = decode_stored(whole[:end])
-        except UnreadableImage as error:
-            assert str(error).startswith((CUT_OFF, NO_IMAGE)), end
-        else:
-            assert end > len(whole) - 16, f"{len(whole) - end} bytes are missing"
-            assert np.abs(pixels.astype(int) - stored).mean() < 1
-    with pytest.raises(UnreadableImage, match=r"^cut off or damaged \(OSError: image file is truncated"):
-        decode_stored(whole[: len(whole) // 2])
-    pixels = decode_stored(with_flipped_bits(whole))
-    assert pixels.shape == STORED_SHAPE and not np.array_equal(pixels, stored), "all of it is there: it is kept"
-
-
 def test_no_damage_raises_anything_but_a_reason():
     generator = np.random.default_rng(2)
     wholes = [
@@ -337,28 +316,3 @@ def test_at_the_stored_size_the_picture_is_itself():
     assert np.array_equal(resize(pixels.copy()), pixels)
     assert np.array_equal(decode_stored(encoded(Image.fromarray(pixels), "PNG")), pixels)
     assert resize(np.asarray(picture(300, 200)), 224).shape == (224, 224, 3), "another side may be asked for"
-
-
-@pytest.fixture
-def run(tmp_path):
-    """Runs code beside an image, a.png, in a process of its own; gives what it complains of."""
-    Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
-
-    def run_code(code: str) -> str:
-        environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "workflow" / "scripts")}
-        command = [sys.executable, "-c", code]
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True).stderr
-
-    return run_code
-
-
-def test_opencv_and_warnings_are_set_by_decoding_and_not_by_an_import(run):
-    assert not run("""
-import warnings, cv2, numpy, simplejpeg, PIL.Image
-cv2.setNumThreads(3)
-filters = list(warnings.filters)
-from trainmark.datasets.images import decoding
-assert cv2.getNumThreads() == 3 and warnings.filters == filters
-decoding.load_stored(decoding.Path("a.png"))
-assert cv2.getNumThreads() == 1 and warnings.filters != filters
-""")

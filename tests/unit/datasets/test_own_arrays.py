@@ -101,18 +101,6 @@ def test_labels_of_any_integer_type_in_a_row_or_a_column(read, dtype, shape):
     assert found.dtype == np.int64 and found.tolist() == [0, 1, 2, 0, 1, 2, 0]
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_files_that_were_fetched(tmp_path, folders, form):
-    write(tmp_path / "raw", form, arrays(3, 4, 5) | {"val_images": np.zeros(3)})
-    names = [{"name": path.name} for path in (tmp_path / "raw").iterdir()]
-    (tmp_path / "raw" / "x_train.npy").write_bytes(b"of an earlier entry")
-    dataset = FORMATS[form].read(folders, COLOUR | {"files": names})
-    assert np.array_equal(dataset.splits["train"][0], arrays(3, 4, 5)["train_images"])
-    (tmp_path / "raw" / "x_train.npy").rename(tmp_path / "raw" / ".train_labels.npy")
-    dataset = FORMATS[form].read(folders, COLOUR | {"folder": str(tmp_path / "raw")})
-    assert len(dataset.splits["test"][0]) == 3, "other files and arrays are passed over"
-
-
 def test_images_and_labels_of_different_lengths(read, place):
     message = message_of(read, arrays(3, 4, 5) | {"test_labels": np.arange(2)})
     assert message.startswith(f"{place}: test_images.npy holds 3 images and test_labels.npy 2 labels; ")
@@ -207,11 +195,3 @@ def test_a_folder_without_one_npz_file(tmp_path, folders):
             np.savez(tmp_path / "own" / f"{number}.npz", **arrays(3, 4, 5))
         message = message_of(npz.read, folders, COLOUR | {"folder": str(tmp_path / "own")})
         assert message.startswith(f"{tmp_path}/own holds {count} .npz files; the format npz needs exactly one ")
-
-
-def test_an_npz_file_that_is_cut_off(tmp_path, folders):
-    write(tmp_path / "own", "npz", arrays(3, 4, 5))
-    path = tmp_path / "own" / "own.npz"
-    path.write_bytes(path.read_bytes()[:-30])
-    message = message_of(npz.read, folders, COLOUR | {"folder": str(tmp_path / "own")})
-    assert message.startswith(f"{path} cannot be unpacked into ")

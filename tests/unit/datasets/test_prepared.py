@@ -91,15 +91,6 @@ def test_a_vocabulary_comes_back_with_the_words_in_use(texts):
     assert described == {"file": "vocabulary.json", "sha256": sha256_of(texts / "vocabulary.json")}
 
 
-def test_a_vocabulary_with_another_byte_is_refused_and_images_have_none(texts, folder):
-    path = texts / "vocabulary.json"
-    path.write_text(path.read_text().replace("the", "thy"))
-    assert message_of(prepared.read_vocabulary, texts) == f"{path} is damaged; {again(texts)}"
-    path.unlink()
-    assert message_of(prepared.read_vocabulary, texts) == f"{path} is missing; {again(texts)}"
-    assert prepared.read_vocabulary(folder) is None and not (folder / "vocabulary.json").exists()
-
-
 @pytest.mark.parametrize("name", ["test_images.npy", "test_labels.npy"])
 @pytest.mark.parametrize("place", [3, 100, -1, None], ids=["magic", "header", "last value", "cut off"])
 def test_an_array_with_another_byte_cut_off_or_missing_is_refused(folder, name, place):

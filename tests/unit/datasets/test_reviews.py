@@ -3,7 +3,6 @@
 import io
 import json
 import tarfile
-from collections import Counter
 from itertools import chain
 
 import messages
@@ -13,7 +12,7 @@ import pytest
 from trainmark.config.load import REPOSITORY
 from trainmark.datasets.formats import reviews
 from trainmark.datasets.samples import Folders
-from trainmark.datasets.tokens import Vocabulary, read_word_index, words
+from trainmark.datasets.tokens import Vocabulary
 
 TEXTS = {
     "train/pos/10_9": "A great film, and it's not a bad one!<br /><br />Great.",
@@ -160,17 +159,3 @@ def test_the_50_000_reviews(real):
     ids = found.splits["train"][0][12_500 + 576]
     assert ids[: 400 - 218].tolist() == [0] * (400 - 218)
     assert ids[400 - 218 :][: len(FIRST_OF_KERAS)].tolist() == FIRST_OF_KERAS
-
-
-@pytest.mark.real_data
-def test_the_words_of_the_training_reviews_are_the_word_index(real):
-    """All of them, no other, and the commoner the lower the rank: these are the words that its makers cut."""
-    counts: Counter[str] = Counter()
-    with tarfile.open(REAL / "aclImdb_labelled_50000.tar.xz") as archive:
-        for info in archive:
-            if "/train/" in info.name and info.name.count("/") == 3:
-                counts.update(words(archive.extractfile(info).read().decode()))
-    ranks = read_word_index(REAL / "imdb_word_index.json")
-    assert set(counts) == set(ranks) and len(ranks) == 88_584
-    in_order = [counts[word] for word in sorted(ranks, key=ranks.get)]
-    assert in_order == sorted(in_order, reverse=True)
