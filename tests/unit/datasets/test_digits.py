@@ -36,13 +36,3 @@ def test_every_fifth_image_is_a_test_image_with_the_grey_levels_of_scikit_learn(
     assert stored[0].max() == 255, "16 of 16 is white"
     assert np.array_equal(arrays["test"][1], digits.target[4::5])
     assert arrays["train"][1][:6].tolist() == [digits.target[i] for i in (0, 1, 2, 3, 5, 6)]
-
-
-def test_scaling_up_keeps_the_picture(arrays):
-    digits = load_digits().images[4::5] * 255 / 16
-    scaled = arrays["test"][0][:, 0].astype(np.float64)
-    correlation = [
-        np.corrcoef(np.kron(small, np.ones((7, 7))).ravel(), np.kron(large, np.ones((2, 2))).ravel())[0, 1]
-        for small, large in zip(digits, scaled, strict=True)
-    ]
-    assert min(correlation) > 0.8, "neither turned nor mirrored"

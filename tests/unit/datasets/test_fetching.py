@@ -1,6 +1,5 @@
 """Fetching: the right file from the first place that has it, over lines that break in every way; or one sentence."""
 
-import errno
 import hashlib
 import json
 import os
@@ -38,7 +37,7 @@ from messages import message_of
 import trainmark
 from trainmark.config.load import REPOSITORY
 from trainmark.datasets.fetching import download
-from trainmark.datasets.fetching.addresses import mirror_problem, without_credentials
+from trainmark.datasets.fetching.addresses import without_credentials
 from trainmark.datasets.fetching.download import fetch_dataset, verify
 from trainmark.errors import DataError
 from trainmark.files.disk import StorageError
@@ -239,16 +238,6 @@ def test_a_disk_that_is_too_small_for_a_known_size(server, target, monkeypatch, 
     assert not target.exists() and server.paths == ["/a"], "no other address has a larger disk"
 
 
-def test_a_disk_that_fills_up_on_the_way(server, target, monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(download, "_receive", full)
-    with pytest.raises(OSError, match="No space left on device"):
-        fetch_dataset("set", entry(server.address(whole), f"{server.url}/right"), None, target.parent)
-    assert server.paths == ["/a"]
-
-
 # --- certificates and proxies ---------------------------------------------------------------------------------------
 
 
@@ -439,29 +428,3 @@ def test_neither_credentials_nor_query_are_told(target, server, capfd, place):
     told += "".join(capfd.readouterr())
     for secret in ("user", "pass-word", "sig", "to-ken"):
         assert secret not in told
-
-
-@pytest.mark.parametrize(
-    ("mirror", "problem"),
-    [
-        ("{0}", None), ("data", None), ("~/data", None), ("file://{0}", None), ("file://localhost{0}", None),
-        ("http://example.invalid", None), ("HTTPS://user:pw@example.invalid:8443/data?sig=key", None),
-        ("{0}/none", "which is not an existing folder"), ("file://{0}/none", "which is not an existing folder"),
-        ("none", "which is not an existing folder in "),
-        ("user:pw@example.org/data?sig=key", "which is not an existing folder in "),
-        ("ftp://user:pw@example.org/data?sig=key", "an address with an unknown scheme"),
-        ("file://user:pw@server/data?sig=key", "a file:// address with a host in it"),
-        ("https:///data?sig=key", "an address without a host"),
-        ("http:/user:pw@example.org/data", "an address without a host"),
-    ],
-)  # fmt: skip
-def test_a_mirror_is_checked_without_a_connection(tmp_path, monkeypatch, mirror, problem):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "data").mkdir()
-    found = mirror_problem(mirror.format(tmp_path / "data"))
-    if problem is None:
-        assert found is None
-    else:
-        assert problem in found and found.endswith("; allowed: a folder, or a file://, http:// or https:// address")
-        assert not any(secret in found for secret in ("user", "pw", "sig", "key"))

@@ -1,14 +1,11 @@
 """Lists of image files: what a line may be, and that every image is looked at before it is trusted."""
 
-import os
-
 import numpy as np
 import pytest
 from messages import message_of
 from PIL import Image
 
-from trainmark.datasets.images.decoding import load_stored
-from trainmark.datasets.images.lists import load_checked, read_list, scan, write_list
+from trainmark.datasets.images.lists import read_list, scan, write_list
 
 ALLOWED = "a line is a path, a space or tab and a label, a whole number from 0 to 999999"
 
@@ -63,16 +60,6 @@ def test_a_line_that_is_none_is_named(tmp_path, line):
     assert message_of(read_list, path) == f"{path}, line 2: found {line!r}; {ALLOWED}"
 
 
-def test_a_list_of_one_long_line_or_no_text_or_not_there(tmp_path):
-    path = tmp_path / "val.txt"
-    path.write_text("x" * 100_000)
-    assert message_of(read_list, path) == f"{path}, line 1: found {'x' * 80!r}; {ALLOWED}"
-    path.write_bytes(b"caf\xe9.jpg 0\n")
-    assert message_of(read_list, path).startswith(f"{path} cannot be read as a list of images in UTF-8 ('utf-8' codec ")
-    path.unlink()
-    assert message_of(read_list, path).startswith(f"{path} cannot be read as a list of images in UTF-8 ([Errno 2] No ")
-
-
 def test_what_can_not_be_decoded_is_taken_out_with_its_reason(root):
     (root / "03.png").write_bytes(b"")
     (root / "20.png").write_bytes((root / "20.png").read_bytes()[:-60])
@@ -106,22 +93,3 @@ def test_the_content_hash_changes_with_a_label_the_order_the_number_the_split_an
         stream.write(b"\0")  # behind the image's end: the pixels are the same
     found.append(scan(root, changed[0], 2).content_sha256)
     assert len(set(found)) == len(changed) + 1
-
-
-def test_the_content_hash_hangs_neither_on_the_number_of_workers_nor_on_where_the_images_lie(root, tmp_path_factory):
-    splits = {"train": entries_of(root)[:30], "test": entries_of(root)[30:]}
-    first = scan(root, splits, workers=1)
-    assert len(first.content_sha256) == 64 and scan(root, splits, workers=5) == first
-    elsewhere = tmp_path_factory.mktemp("elsewhere") / "moved"
-    os.rename(root, elsewhere)
-    assert scan(elsewhere, splits, 2) == first
-
-
-def test_an_image_damaged_after_it_was_checked_says_what_to_do(root):
-    path = root / "07.png"
-    assert np.array_equal(load_checked(path), load_stored(path))
-    path.write_bytes(b"")
-    assert message_of(load_checked, path) == (
-        f"{path}: empty file; it could be decoded when it was prepared: restore it, or prepare the dataset again "
-        "(run snakemake again with --forcerun prepare_dataset)"
-    )

@@ -101,18 +101,6 @@ def test_labels_of_any_integer_type_in_a_row_or_a_column(read, dtype, shape):
     assert found.dtype == np.int64 and found.tolist() == [0, 1, 2, 0, 1, 2, 0]
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_files_that_were_fetched(tmp_path, folders, form):
-    write(tmp_path / "raw", form, arrays(3, 4, 5) | {"val_images": np.zeros(3)})
-    names = [{"name": path.name} for path in (tmp_path / "raw").iterdir()]
-    (tmp_path / "raw" / "x_train.npy").write_bytes(b"of an earlier entry")
-    dataset = FORMATS[form].read(folders, COLOUR | {"files": names})
-    assert np.array_equal(dataset.splits["train"][0], arrays(3, 4, 5)["train_images"])
-    (tmp_path / "raw" / "x_train.npy").rename(tmp_path / "raw" / ".train_labels.npy")
-    dataset = FORMATS[form].read(folders, COLOUR | {"folder": str(tmp_path / "raw")})
-    assert len(dataset.splits["test"][0]) == 3, "other files and arrays are passed over"
-
-
 def test_images_and_labels_of_different_lengths(read, place):
     message = message_of(read, arrays(3, 4, 5) | {"test_labels": np.arange(2)})
     assert message.startswith(f"{place}: test_images.npy holds 3 images and test_labels.npy 2 labels; ")
@@ -146,20 +134,16 @@ def test_snakemake_is_told_of_the_files_in_a_folder_of_ones_own(tmp_path, monkey
 def test_an_array_that_is_missing_or_there_under_both_names(read, place, name, other):
     content = arrays(3, 4, 5)
     array = content.pop(name)
-    assert message_of(read, content) == (
-        f"{place}: found neither {name} nor {other} (.npy); needed, one of each pair: train_images or x_train, "
-        "train_labels or y_train, test_images or x_test, test_labels or y_test"
-    )
-    both = message_of(read, content | {name: array, other: array})
-    assert both.startswith(f"{place}: found both {name} and {other} (.npy); ")
+    for arrays_held, count in ((content, 0), (content | {name: array, other: array}, 2)):
+        expected = f"{place}: needs one array of the names {name} and {other} (.npy); found {count}"
+        assert message_of(read, arrays_held) == expected
 
 
 @pytest.mark.parametrize(
     ("entry", "shape", "allowed"),
     [
-        (COLOUR, (4, 5), "[3, 4, 5] of the dataset's entry: (samples, 3, 4, 5) or (samples, 4, 5, 3)"),
-        (COLOUR, (3, 5, 4), "[3, 4, 5] of the dataset's entry: (samples, 3, 4, 5) or (samples, 4, 5, 3)"),
-        (GREY, (3, 4, 5), "[1, 4, 5] of the dataset's entry: (samples, 1, 4, 5), (samples, 4, 5) or (samples, 4, 5, "),
+        (COLOUR, (3, 5, 4), "[3, 4, 5] of the dataset's entry: (samples, 3, 4, 5), (samples, 4, 5, 3), or without "),
+        (GREY, (3, 4, 5), "[1, 4, 5] of the dataset's entry: (samples, 1, 4, 5), (samples, 4, 5, 1), or without one "),
     ],
 )
 def test_images_of_another_shape(read, before_name, entry, shape, allowed):
@@ -170,15 +154,11 @@ def test_images_of_another_shape(read, before_name, entry, shape, allowed):
 SPLITS = "the labels of both splits run from"
 OTHERS = [
     ("images", np.zeros((7, 3, 4, 5), "float32"), "holds float32; images must be uint8, with values from 0 to 255"),
-    ("images", np.zeros((7, 3, 4, 5), "int8"), "holds int8; images must be uint8"),
     ("labels", np.zeros(7), "holds float64 of shape (7,); labels must be integers from 0 of shape (samples,): "),
-    ("labels", np.zeros(7, bool), "holds bool of shape (7,); "),
     ("labels", np.zeros((7, 3), int), "holds int64 of shape (7, 3); "),
     ("labels", np.int64(1), "holds int64 of shape (); "),
-    ("labels", np.array(["a"] * 7), "holds <U1 of shape (7,); "),
     ("labels", np.array([1, 2, 3, 1, 2, 3, 1]), f": {SPLITS} 1 to 3 and lack 0; labels count from 0, "),
-    ("labels", np.array([-1, 1, 1, -1, 1, 1, 1]), f": {SPLITS} -1 to 1 and lack 0 (and 1 more); "),
-    ("labels", np.array([0, 3, 3, 0, 3, 3, 3]), f": {SPLITS} 0 to 3 and lack 2; "),
+    ("labels", np.array([-1, 1, 1, -1, 1, 1, 1]), f": {SPLITS} -1 to 1 and lack 0; "),
     ("labels", np.array([0, 1, 1, 0, 1, 1, 1]), f": {SPLITS} 0 to 1 and lack 2; "),
 ]
 
@@ -215,11 +195,3 @@ def test_a_folder_without_one_npz_file(tmp_path, folders):
             np.savez(tmp_path / "own" / f"{number}.npz", **arrays(3, 4, 5))
         message = message_of(npz.read, folders, COLOUR | {"folder": str(tmp_path / "own")})
         assert message.startswith(f"{tmp_path}/own holds {count} .npz files; the format npz needs exactly one ")
-
-
-def test_an_npz_file_that_is_cut_off(tmp_path, folders):
-    write(tmp_path / "own", "npz", arrays(3, 4, 5))
-    path = tmp_path / "own" / "own.npz"
-    path.write_bytes(path.read_bytes()[:-30])
-    message = message_of(npz.read, folders, COLOUR | {"folder": str(tmp_path / "own")})
-    assert message.startswith(f"{path} cannot be unpacked into ")

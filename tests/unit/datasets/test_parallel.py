@@ -1,6 +1,5 @@
 """A function over many items in threads: in order, in constant memory, and out in time."""
 
-import threading
 import time
 
 import pytest
@@ -36,11 +35,6 @@ def test_it_never_runs_further_ahead_than_each_worker_may(workers):
     assert list(results) == []
 
 
-def test_workers_work_at_the_same_time():
-    meeting = threading.Barrier(3, timeout=10)
-    assert len(list(in_order(lambda _: meeting.wait(), range(6), 3))) == 6
-
-
 def test_what_the_function_or_the_items_raise_is_raised_and_the_rest_is_not_begun():
     begun = []
 
@@ -59,25 +53,6 @@ def test_what_the_function_or_the_items_raise_is_raised_and_the_rest_is_not_begu
     assert max(begun) <= 10 + 2 * AHEAD + 1
     with pytest.raises(ValueError, match="invalid literal"):
         list(in_order(str, map(int, ["1", "no number"]), 2))
-
-
-def test_a_caller_that_stops_early_waits_for_no_item_that_was_not_begun():
-    before = threading.active_count()
-    stopped, begun = threading.Event(), []
-
-    def wait_after_the_first(number):
-        begun.append(number)
-        assert number == 0 or stopped.wait(timeout=10)
-        return number
-
-    results = in_order(wait_after_the_first, range(1000), 1)
-    assert next(results) == 0
-    timer = threading.Timer(0.1, stopped.set)
-    timer.start()
-    results.close()
-    timer.join()
-    assert begun in ([0], [0, 1])
-    assert threading.active_count() == before
 
 
 @pytest.mark.parametrize(

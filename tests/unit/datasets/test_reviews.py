@@ -3,7 +3,6 @@
 import io
 import json
 import tarfile
-from collections import Counter
 from itertools import chain
 
 import messages
@@ -13,7 +12,7 @@ import pytest
 from trainmark.config.load import REPOSITORY
 from trainmark.datasets.formats import reviews
 from trainmark.datasets.samples import Folders
-from trainmark.datasets.tokens import Vocabulary, read_word_index, words
+from trainmark.datasets.tokens import Vocabulary
 
 TEXTS = {
     "train/pos/10_9": "A great film, and it's not a bad one!<br /><br />Great.",
@@ -93,20 +92,6 @@ def test_everything_else_is_passed_over_and_the_archives_order_does_not_matter(t
     assert all(map(np.array_equal, chain(*found.splits.values()), chain(*expected.splits.values())))
 
 
-@pytest.mark.parametrize(
-    ("names", "listed", "lacking"),
-    [
-        ([], "none", "tar archive"),
-        (["a.tar", "b.tgz", "index.json"], "a.tar, b.tgz, index.json", "tar archive"),
-        (["reviews.tar.gz"], "reviews.tar.gz", "word index (.json)"),
-    ],
-)
-def test_files_that_do_not_fit_the_format(tmp_path, names, listed, lacking):
-    entry = {**ENTRY, "files": [{"name": name} for name in names]}
-    said = f"{tmp_path}: the files of the catalogue entry are {listed}; the format reviews needs exactly one {lacking} "
-    assert message_of(write_raw(tmp_path), entry).startswith(said)
-
-
 def texts_of(split) -> dict:
     return {name: text for name, text in TEXTS.items() if name.startswith(split)}
 
@@ -174,17 +159,3 @@ def test_the_50_000_reviews(real):
     ids = found.splits["train"][0][12_500 + 576]
     assert ids[: 400 - 218].tolist() == [0] * (400 - 218)
     assert ids[400 - 218 :][: len(FIRST_OF_KERAS)].tolist() == FIRST_OF_KERAS
-
-
-@pytest.mark.real_data
-def test_the_words_of_the_training_reviews_are_the_word_index(real):
-    """All of them, no other, and the commoner the lower the rank: these are the words that its makers cut."""
-    counts: Counter[str] = Counter()
-    with tarfile.open(REAL / "aclImdb_labelled_50000.tar.xz") as archive:
-        for info in archive:
-            if "/train/" in info.name and info.name.count("/") == 3:
-                counts.update(words(archive.extractfile(info).read().decode()))
-    ranks = read_word_index(REAL / "imdb_word_index.json")
-    assert set(counts) == set(ranks) and len(ranks) == 88_584
-    in_order = [counts[word] for word in sorted(ranks, key=ranks.get)]
-    assert in_order == sorted(in_order, reverse=True)

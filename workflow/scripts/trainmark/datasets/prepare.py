@@ -30,11 +30,6 @@ BLOCK_BYTES = 1 << 26
 UNREADABLE_SHARE = 0.001
 """Default of `unreadable_share`: the share of images that may be left out because they cannot be decoded."""
 
-CATALOGUE = "the catalogue entry"
-
-MOST_SHOWN = 5
-"""Number of classes that a message names."""
-
 
 def prepare(
     folder: Path, name: str, entry: Mapping, dataset: Arrays | ImageLists, sources: list[dict], workers: int
@@ -60,26 +55,22 @@ def prepare(
             "sources": sources,
         }
     )
-    names = "".join(f"{class_name}\n" for class_name in dataset.class_names)
-    write_text(folder / "classes.txt", names)
+    write_text(folder / "classes.txt", "".join(f"{class_name}\n" for class_name in dataset.class_names))
     write_text(folder / "manifest.json", json.dumps(manifest, indent=2) + "\n")
     return manifest
-
-
-# --- the catalogue entry -----------------------------------------------------------------------------------------
 
 
 def check_labels(name: str, entry: Mapping, dataset: Arrays | ImageLists) -> None:
     """Raise DataError where classes, samples or labels are not those of the entry, or a test label is not trained."""
     classes = len(dataset.class_names)
     if entry.get("classes", classes) != classes:
-        raise DataError(f"{name}: found {classes} classes; {CATALOGUE} says {entry['classes']}")
+        raise DataError(f"{name}: found {classes} classes; its entry says {entry['classes']}")
     for split in SPLITS:
         labels = labels_in(dataset, split)
         if not len(labels):
             raise DataError(f"{name}, {split}: found no sample; each split needs one or more")
         if entry.get("samples", {}).get(split, len(labels)) != len(labels):
-            raise DataError(f"{name}, {split}: found {len(labels)} samples; {CATALOGUE} says {entry['samples'][split]}")
+            raise DataError(f"{name}, {split}: found {len(labels)} samples; its entry says {entry['samples'][split]}")
         if labels.min() < 0 or labels.max() >= classes:
             raise DataError(
                 f"{name}, {split}: labels run from {labels.min()} to {labels.max()}; allowed for {classes} classes: "
@@ -92,12 +83,10 @@ def _check_tested_classes(name: str, class_names: Sequence[str], train: np.ndarr
     """Raise DataError where a label occurs in the test split and not in training: no network can learn it."""
     untrained = np.setdiff1d(test, train)
     if len(untrained):
-        shown = ", ".join(class_names[label] for label in untrained[:MOST_SHOWN])
-        more = f" and {len(untrained) - MOST_SHOWN} more" if len(untrained) > MOST_SHOWN else ""
+        shown = ", ".join(class_names[label] for label in untrained[:5])
         raise DataError(
-            f"{name}: these labels occur in the test split and never in training: {shown}{more} "
-            f"({np.isin(test, untrained).sum()} of {len(test)} test samples); add training samples of them, or remove "
-            "these test samples"
+            f"{name}: {len(untrained)} labels occur in the test split and never in training ({shown}); add training "
+            f"samples of them, or remove these {np.isin(test, untrained).sum()} of {len(test)} test samples"
         )
 
 
@@ -106,9 +95,6 @@ def labels_in(dataset: Arrays | ImageLists, split: str) -> np.ndarray:
     if isinstance(dataset, Arrays):
         return dataset.splits[split][1]
     return np.array([label for _, label in dataset.splits[split]], np.int64)
-
-
-# --- arrays -----------------------------------------------------------------------------------------------------
 
 
 def _write_arrays(folder: Path, name: str, entry: Mapping, dataset: Arrays, _: int) -> dict:
@@ -152,7 +138,7 @@ def _check_inputs(name: str, split: str, entry: Mapping, inputs: np.ndarray) -> 
         return  # the dataset that it is taken from was checked
     expected = tuple(entry["image_shape"]) if "image_shape" in entry else (entry["sequence_length"],)
     if inputs.shape[1:] != expected:
-        raise DataError(f"{name}, {split}: samples have the shape {inputs.shape[1:]}; {CATALOGUE} says {expected}")
+        raise DataError(f"{name}, {split}: samples have the shape {inputs.shape[1:]}; its entry says {expected}")
 
 
 def _save(file: Path, array: np.ndarray, digest: "hashlib._Hash") -> str:
@@ -173,9 +159,6 @@ def _save(file: Path, array: np.ndarray, digest: "hashlib._Hash") -> str:
     return file_hash.hexdigest()
 
 
-# --- image files ------------------------------------------------------------------------------------------------
-
-
 def _write_lists(folder: Path, name: str, entry: Mapping, dataset: ImageLists, workers: int) -> dict:
     """Write `<split>.txt`, and unreadable.txt and identical.txt next to the folder; return their part of the manifest.
 
@@ -192,12 +175,12 @@ def _write_lists(folder: Path, name: str, entry: Mapping, dataset: ImageLists, w
         found = f"{count} of {len(test)} test images are also training images (same SHA-256)"
         print_line(f"{name}: {found}; {identical_file} lists them", sys.stderr)
     for split in SPLITS:
-        image_lists.write_list(prepared.list_file(folder, split), scanned.splits[split])
+        image_lists.write_list(folder / f"{split}.txt", scanned.splits[split])
     return {
         "sample_shape": [3, STORED_SIDE, STORED_SIDE],
         "samples": {split: len(scanned.splits[split]) for split in SPLITS},
         "root": _portable(dataset.root, folder),
-        "lists": {split: sha256_of(prepared.list_file(folder, split)) for split in SPLITS},
+        "lists": {split: sha256_of(folder / f"{split}.txt") for split in SPLITS},
         "passed_over": len(dataset.passed_over),
         "unreadable": scanned.unreadable,
         "identical": len(scanned.identical),

@@ -24,17 +24,13 @@ def read_manifest(folder: Path) -> dict:
     """Read the manifest of a prepared dataset. Raises DataError if it is missing, of another version or changed."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError) as error:
+    except (OSError, ValueError) as error:
         # The message does not advise to delete the folder: a typing error may have named one that holds other things.
         raise DataError(
-            f"{folder} holds no prepared dataset (there is no manifest.json in it); give the folder "
-            "results/datasets/<name>/prepared of one, or run snakemake to prepare it"
+            f"{folder} holds no prepared dataset ({error}); give the folder results/datasets/<name>/prepared of one, "
+            "or run snakemake to prepare it"
         ) from error
-    except (OSError, ValueError) as error:
-        raise DataError(f"{folder} holds no prepared dataset ({error}); {_again(folder)}") from error
-    if not isinstance(manifest, dict) or "kind" not in manifest:
-        raise DataError(f"{folder} was prepared by another version of trainmark; {_again(folder)}")
-    if not is_sealed(manifest):
+    if not isinstance(manifest, dict) or not is_sealed(manifest):
         raise DataError(
             f"{folder / 'manifest.json'} was changed after it was written, or another version of trainmark wrote it: "
             f"its SHA-256 is not that of its content; {_again(folder)}"
@@ -124,14 +120,9 @@ def image_root(folder: Path, manifest: dict) -> Path:
     return Path(folder, manifest["root"])
 
 
-def list_file(folder: Path, split: str) -> Path:
-    """Path of the list of a split's images."""
-    return folder / f"{split}.txt"
-
-
 def checked_list(folder: Path, split: str) -> Path:
     """Path of the list of a split's images. Raises DataError if it is not byte for byte the prepared one."""
-    path = list_file(folder, split)
+    path = folder / f"{split}.txt"
     _expect_sha256(folder, path, read_manifest(folder).get("lists", {}).get(split))
     return path
 

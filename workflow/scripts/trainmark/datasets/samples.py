@@ -85,12 +85,10 @@ def expect_each_class(where: Path, splits: Iterable[Iterable[int]], classes: int
     where: the file of the training labels. splits: the labels of each split.
     """
     labels = {label for split in splits for label in split}
-    missing = classes - len([label for label in labels if 0 <= label < classes])
-    if labels and missing:
-        first = next(label for label in range(classes) if label not in labels)
-        more = f" (and {missing - 1} more)" if missing > 1 else ""
+    missing = next((label for label in range(classes) if label not in labels), None)
+    if labels and missing is not None:
         raise DataError(
-            f"{where}: the labels of both splits run from {min(labels)} to {max(labels)} and lack {first}{more}; "
-            f"labels count from 0, and each of 0 to {classes - 1} needs a training sample; renumber them in both "
-            "splits alike, or correct the number of classes in the entry"
+            f"{where}: the labels of both splits run from {min(labels)} to {max(labels)} and lack {missing}; labels "
+            f"count from 0, and each of 0 to {classes - 1} needs a training sample; renumber them in both splits, or "
+            "correct the number of classes in the entry"
         )

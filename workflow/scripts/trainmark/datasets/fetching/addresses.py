@@ -47,10 +47,10 @@ def mirror_problem(mirror: str) -> str | None:
     directory, and ~ is the home folder.
     """
     if is_web(mirror):
-        problem = None if urlsplit(mirror).netloc else "an address without a host"
+        problem = None if re.match(r"\w+://[^/?#]", mirror) else "an address without a host"
     elif "://" in mirror and not mirror.startswith("file://"):
         problem = "an address with an unknown scheme"
-    elif mirror.startswith("file://") and urlsplit(mirror).netloc not in ("", "localhost"):
+    elif mirror.startswith("file://") and not mirror.startswith(("file:///", "file://localhost/")):
         problem = "a file:// address with a host in it"
     elif not path_of(mirror).is_dir():
         problem = f"which is not an existing folder{'' if path_of(mirror).is_absolute() else f' in {Path.cwd()}'}"

@@ -128,17 +128,11 @@ def _in_words(error: Exception) -> str:
     return f"cannot be read ({type(error if isinstance(reason, str) else reason).__name__})"
 
 
-def _expect_checksum(path: Path, file: Mapping) -> None:
-    if not has_checksum(path, file):
-        raise DataError("holds another file")
-
-
 def _copy(address: str, target: Path, file: Mapping) -> None:
     """Hard-link the target to a file of a folder, or copy it where that is not possible, as between two disks."""
     source = path_of(address).resolve()
-    if not source.is_file():
-        raise DataError("no such file")
-    _expect_checksum(source, file)
+    if not has_checksum(source, file):
+        raise DataError("holds another file" if source.is_file() else "no such file")
     target.unlink(missing_ok=True)
     try:
         os.link(source, target)
@@ -154,25 +148,23 @@ def _download(address: str, target: Path, file: Mapping) -> None:
     part = part_of(target)
     continued = furthest_bytes = _size(part)
     breaks = 0
-    with requests.Session() as session:
-        session.hooks["response"].append(_refuse_downgrade)
-        for scheme in ("http://", "https://"):
-            session.mount(scheme, requests.adapters.HTTPAdapter(max_retries=RETRIES))
-        is_whole = has_checksum(part, file)  # if a process ended between the last byte and the renaming
-        while not is_whole and not _request(session, address, part, file):
-            breaks = 0 if _size(part) > furthest_bytes else breaks + 1
-            furthest_bytes = max(furthest_bytes, _size(part))
-            if breaks == BREAKS_IN_A_ROW:
-                raise DataError(f"broke off {breaks} times in a row, after {furthest_bytes} bytes")
-    try:
-        _expect_checksum(part, file)
-    except DataError:
-        part.unlink()
-        if not continued:
-            raise
-        _download(address, target, file)  # from zero: the first bytes may be those of another file
-    else:
+    if not has_checksum(part, file):  # it has if a process ended between the last byte and the renaming
+        with requests.Session() as session:
+            session.hooks["response"].append(_refuse_downgrade)
+            for scheme in ("http://", "https://"):
+                session.mount(scheme, requests.adapters.HTTPAdapter(max_retries=RETRIES))
+            while not _request(session, address, part, file):
+                breaks = 0 if _size(part) > furthest_bytes else breaks + 1
+                furthest_bytes = max(furthest_bytes, _size(part))
+                if breaks == BREAKS_IN_A_ROW:
+                    raise DataError(f"broke off {breaks} times in a row, after {furthest_bytes} bytes")
+    if has_checksum(part, file):
         give_name(part, target)
+        return
+    part.unlink()
+    if not continued:
+        raise DataError("holds another file")
+    _download(address, target, file)  # from zero: the first bytes may be those of another file
 
 
 def _request(session: requests.Session, address: str, part: Path, file: Mapping) -> bool:

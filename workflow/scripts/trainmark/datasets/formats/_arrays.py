@@ -64,9 +64,7 @@ def array_files(folder: Path, names: Collection[str]) -> dict[str, tuple[Path, P
 def _only_one(folder: Path, names: Collection[str], allowed: tuple[str, str]) -> Path:
     present = [name for name in allowed if f"{name}.npy" in names]
     if len(present) != 1:
-        needed = ", ".join(" or ".join(pair) for pairs in NAMES.values() for pair in pairs)
-        found = "neither {} nor {}" if not present else "both {} and {}"
-        raise DataError(f"{folder}: found {found.format(*allowed)} (.npy); needed, one of each pair: {needed}")
+        raise DataError(f"{folder}: needs one array of the names {' and '.join(allowed)} (.npy); found {len(present)}")
     return folder / f"{present[0]}.npy"
 
 
@@ -109,9 +107,7 @@ def images_of(path: Path, image_shape: tuple[int, int, int]) -> np.ndarray:
         return np.moveaxis(images, -1, 1)
     raise DataError(
         f"{path} has the shape {images.shape}; allowed for the image_shape {list(image_shape)} of the dataset's entry: "
-        f"(samples, {channels}, {height}, {width})"
-        + (f", (samples, {height}, {width})" if channels == 1 else "")
-        + f" or (samples, {height}, {width}, {channels})"
+        f"(samples, {channels}, {height}, {width}), (samples, {height}, {width}, {channels}), or without one channel"
     )
 
 

@@ -32,9 +32,6 @@ Classes = dict[str, Path]
 macOS writes names in another form than Linux and Windows do.
 """
 
-MOST_LISTED = 3
-"""Number of folders that a message names."""
-
 MARK = ".unpacked"
 """File with the checksums of the archives, written when all of them are unpacked."""
 
@@ -160,7 +157,7 @@ def _expect_one_class(folder: Path, parents: set[Path], classes: Classes, nested
 
 def _listed(names: list[str]) -> str:
     """Name the first folders of a list."""
-    return f"{len(names)} folders ({', '.join(names[:MOST_LISTED])}{', ...' if len(names) > MOST_LISTED else ''})"
+    return f"{len(names)} folders ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"
 
 
 def checked_name(name: str, where: Path) -> str:
@@ -200,7 +197,4 @@ def _files_below(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
     if real in above:
         raise DataError(f"{folder} is a link to {real}, which contains it; remove the link")
     for path in visible(folder):
-        if path.is_dir():
-            yield from _files_below(path, (*above, real))
-        else:
-            yield path
+        yield from _files_below(path, (*above, real)) if path.is_dir() else [path]

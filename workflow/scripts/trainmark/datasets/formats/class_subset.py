@@ -21,29 +21,25 @@ def read(folders: Folders, entry: Mapping) -> Arrays | ImageLists:
     chosen = choose(names, entry["classes"], entry["seed"], entry["of"])
     new_labels = {names.index(name): label for label, name in enumerate(chosen)}
     if manifest["kind"] == "image_lists":
-        lists = {split: _entries(folders, split, new_labels) for split in SPLITS}
+        lists = {}
+        for split in SPLITS:
+            entries = image_lists.prepared_list(folders.base, split)
+            lists[split] = [(path, new_labels[label]) for path, label in entries if label in new_labels]
         return ImageLists(prepared.image_root(folders.base, manifest), lists, chosen)
     splits = {split: _arrays(folders, split, new_labels) for split in SPLITS}
     return Arrays(splits, chosen, manifest["kind"], prepared.read_vocabulary(folders.base))
 
 
 def choose(names: list[str], classes: int, seed: int, of: str) -> list[str]:
-    """Choose some of the class names; return them in their original order.
+    """The names with the smallest SHA-256 of seed and name, in their original order. Raises DataError if too few.
 
-    names: the classes of the dataset `of`. classes: how many to choose. The names are ranked by the SHA-256 of seed and
-    name and the first ones are taken. The choice is the same on every machine, and a smaller choice of a seed is part
-    of its larger ones. Raises DataError if there are too few names.
+    The choice is the same on every machine, and a smaller choice of a seed is part of its larger ones.
     """
     if classes > len(names):
         raise DataError(f"found `classes: {classes}`; allowed: at most the {len(names)} classes of {of}")
     ranked = sorted(names, key=lambda name: hashlib.sha256(f"{seed} {name}".encode()).digest())
     chosen = set(ranked[:classes])
     return [name for name in names if name in chosen]
-
-
-def _entries(folders: Folders, split: str, new_labels: dict[int, int]) -> image_lists.ImageList:
-    entries = image_lists.prepared_list(folders.base, split)
-    return [(path, new_labels[label]) for path, label in entries if label in new_labels]
 
 
 def _arrays(folders: Folders, split: str, new_labels: dict[int, int]) -> tuple[np.ndarray, np.ndarray]:

@@ -57,11 +57,9 @@ def read_idx(path: Path) -> np.ndarray:
             data = stream.read()
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} is not a complete gzip file ({error}); delete it and get it again") from error
-    if len(data) < 4 or data[:2] != b"\0\0" or data[2] != UNSIGNED_BYTE:
+    header_bytes = 4 + 4 * data[3] if len(data) > 3 else 4
+    if data[:3] != bytes([0, 0, UNSIGNED_BYTE]) or len(data) < header_bytes:
         raise DataError(f"{path} is not an IDX file of unsigned bytes: it begins with {data[:4].hex() or 'nothing'}")
-    header_bytes = 4 + 4 * data[3]
-    if len(data) < header_bytes:
-        raise DataError(f"{path} ends inside its header of {header_bytes} bytes")
     shape = struct.unpack_from(f">{data[3]}I", data, 4)
     if len(data) - header_bytes != prod(shape):
         raise DataError(f"{path} announces {prod(shape)} values of shape {shape} and holds {len(data) - header_bytes}")

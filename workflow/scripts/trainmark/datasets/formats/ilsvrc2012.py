@@ -37,11 +37,9 @@ def read(folders: Folders, entry: Mapping) -> ImageLists:
         lists = {split: list_images(root, classes, nested=True) for split, classes in parts.items()}
         return ImageLists(root, lists, list(parts["train"]), passed_over(root, lists))
     files = {file["name"]: file for file in entry["files"]}
-    if missing := [name for name in (TRAIN, TEST, KIT) if name not in files]:
-        raise DataError(
-            f"{entry['title']}: its `files` lack {', '.join(missing)}; all three archives are needed, under these names"
-        )
     into = {TRAIN: "train", TEST: "val", KIT: "devkit"}
+    if not set(into) <= set(files):
+        raise DataError(f"{entry['title']}: its `files` must hold all three archives, {', '.join(into)}")
     root = unpacked(folders, [files[name] for name in into], into)
     classes = classes_in(root / "train")
     wnids = list(classes)
@@ -61,9 +59,7 @@ def _validation(root: Path, test: Path, kit: Path, wnids: list[str]) -> list[tup
     except (OSError, ValueError, KeyError) as error:
         raise DataError(f"{truth} does not give a trained class for every image ({error!r})") from error
     if len(labels) != len(images):
-        raise DataError(
-            f"{truth} has {len(labels)} labels, and {test} {len(images)} images; delete {root} and run again"
-        )
+        raise DataError(f"{truth} has {len(labels)} labels, and {test} {len(images)} images")
     names = [checked_name(path.relative_to(root).as_posix(), test) for path in images]
     return list(zip(names, labels, strict=True))
 

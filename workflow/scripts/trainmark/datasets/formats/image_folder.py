@@ -37,7 +37,8 @@ def read(folders: Folders, entry: Mapping) -> ImageLists:
     """List the images of the user's folder or of the entry's archives. Raises DataError for another layout."""
     root = top_folder(folders, entry) / entry.get("root", "")
     if is_divided(root):
-        _expect_no_draw(root, entry)
+        if keys := [key for key in ("test_share", "seed") if key in entry]:
+            raise DataError(f"{root} holds test images in a folder of their own; remove {' and '.join(keys)}")
         parts = divided_classes(root)
         classes = parts["train"]
         splits = {split: list_images(root, of_split, nested=True) for split, of_split in parts.items()}
@@ -46,20 +47,8 @@ def read(folders: Folders, entry: Mapping) -> ImageLists:
         splits = _drawn(root, classes, entry)
     names = entry.get("class_names") or list(classes)
     if len(names) != len(classes):
-        raise DataError(
-            f"{root} holds {len(classes)} classes; the catalogue entry has {len(names)} class_names; give one for "
-            "each folder, in the order of the folders' names"
-        )
+        raise DataError(f"{root} holds {len(classes)} classes, and the entry names {len(names)} in class_names")
     return ImageLists(root, splits, names, passed_over(root, splits))
-
-
-def _expect_no_draw(root: Path, entry: Mapping) -> None:
-    """Raise DataError if the entry says how to draw test images and the folder has its own."""
-    if keys := [key for key in ("test_share", "seed") if key in entry]:
-        raise DataError(
-            f"{root} holds training and test images in folders of their own, and the entry has {' and '.join(keys)}; "
-            "leave that out, or name a folder with one folder for each class"
-        )
 
 
 def _drawn(root: Path, classes: Classes, entry: Mapping) -> dict[str, ImageList]:
@@ -73,9 +62,7 @@ def _drawn(root: Path, classes: Classes, entry: Mapping) -> dict[str, ImageList]
     for label, folder in enumerate(classes.values()):
         of_class = [image for image in images if image[1] == label]
         if len(of_class) == 1:
-            raise DataError(
-                f"{folder} holds one image; each class needs two or more, of which at least one is a test image"
-            )
+            raise DataError(f"{folder} holds one image; each class needs two or more, of which one is a test image")
         test = drawn_share(of_class, share, seed, lambda image: image[0])
         for image in of_class:
             splits["test" if image in test else "train"].append(image)

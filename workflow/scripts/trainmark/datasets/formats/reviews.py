@@ -52,10 +52,7 @@ def only_file(folders: Folders, entry: Mapping, pattern: str, what: str) -> Path
     names = [file["name"] for file in entry["files"]]
     matching = [name for name in names if re.search(pattern, name)]
     if len(matching) != 1:
-        raise DataError(
-            f"{folders.raw}: the files of the catalogue entry are {', '.join(names) or 'none'}; "
-            f"the format {entry['format']} needs exactly one {what} among them"
-        )
+        raise DataError(f"the files of the entry are {names}; the format {entry['format']} needs exactly one {what}")
     return Path(folders.raw, matching[0])
 
 

@@ -71,7 +71,6 @@ def read_file(path: Path) -> bytes:
 
 def decode_stored(data: bytes) -> np.ndarray:
     """The image in a file's content, resized to uint8 (STORED_SIDE, STORED_SIDE, 3), RGB. Raises UnreadableImage."""
-    _ignore_warnings()
     _opencv()  # before `try`: without OpenCV no image is damaged
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
@@ -80,18 +79,12 @@ def decode_stored(data: bytes) -> np.ndarray:
     except UnreadableImage:
         raise
     except UnidentifiedImageError as error:
-        raise UnreadableImage(f"can't be opened as {', '.join(FORMATS)}: it begins with {data[:40]!r}") from error
+        raise UnreadableImage(f"not an image ({', '.join(FORMATS)}): it begins with {data[:40]!r}") from error
     except Image.DecompressionBombError as error:
         raise UnreadableImage(f"more than {2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels") from error
     except Exception as error:  # decoders raise many types: SyntaxError, struct.error, KeyError, ...
         reason = (str(error).splitlines() or [""])[0]
         raise UnreadableImage(f"cut off or damaged ({type(error).__name__}: {reason})") from error
-
-
-@cache
-def _ignore_warnings() -> None:
-    """Silence the warnings of Pillow: those that matter are raised as errors, the rest would flood the log."""
-    warnings.filterwarnings("ignore", module=r"PIL\.")
 
 
 def _decode_jpeg(data: bytes, image: Image.Image) -> np.ndarray | None:
@@ -159,9 +152,13 @@ def mirror(pixels: np.ndarray) -> np.ndarray:
 
 @cache
 def _opencv() -> ModuleType:
-    """OpenCV without its own threads, which would compete with the workers. Datasets of arrays do without OpenCV."""
+    """OpenCV without its own threads, which would compete with the workers. Datasets of arrays do without OpenCV.
+
+    Warnings of Pillow are silenced: those that matter are raised as errors, the rest would flood the log.
+    """
     import cv2
 
+    warnings.filterwarnings("ignore", module=r"PIL\.")
     cv2.setNumThreads(1)
     return cv2
 

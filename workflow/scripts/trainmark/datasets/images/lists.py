@@ -95,23 +95,22 @@ def scan(root: Path, splits: Mapping[str, ImageList], workers: int, title: str =
 def _check_images(root: Path, entries: ImageList, workers: int, title: str) -> Iterator[tuple[str, str | None]]:
     """(SHA-256, reason why it cannot be decoded or None) of each image."""
 
+    def check_one(path: Path) -> tuple[str, str | None]:
+        try:
+            data = read_file(path)
+            decode_stored(data)
+        except UnreadableImage as error:
+            return "", str(error)
+        return hashlib.sha256(data).hexdigest(), None
+
     def check(chunk: ImageList) -> list[tuple[str, str | None]]:
-        return [_check_image(root / path) for path, _ in chunk]
+        return [check_one(root / path) for path, _ in chunk]
 
     bar = tqdm(total=len(entries), desc=title, unit=" images", disable=None)
     with say_when_long(f"{title} ({len(entries)})", shows_bar=True), bar:
         for results in in_order(check, chunks(entries, CHUNK), workers):
             yield from results
             bar.update(len(results))
-
-
-def _check_image(path: Path) -> tuple[str, str | None]:
-    try:
-        data = read_file(path)
-        decode_stored(data)
-    except UnreadableImage as error:
-        return "", str(error)
-    return hashlib.sha256(data).hexdigest(), None
 
 
 def load_checked(path: Path) -> np.ndarray:
