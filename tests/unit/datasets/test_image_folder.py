@@ -125,6 +125,7 @@ WRONG = [
     ("cat/1.png, cat/2.png, dog/1.png", "{root}/dog holds one image; each class needs two or more, of which "),
     ("cat/1.png, cat/2.png, dog/", "{root}/dog holds no image; every class needs some in own"),
     ("train/1.png, val/1.png", "{root}/train holds no folder; each class of images needs one"),
+    ("caf\u00e9/1.png, cafe\u0301/1.png", "{root} holds two folders café, in two forms of Unicode"),
     ("train/cat/1.png, val/cat/1.png, val/emu/1.png", "{root}/val has the class emu, which {root}/train lacks; "),
     ("train/cat/1.png, train/dog/1.png, val/cat/1.png", "{root}/val/dog holds no image; every class needs some in val"),
     ("train/cat/.1.png, val/cat/1.png", "{root}/train/cat holds no image; every class needs some in train"),

@@ -120,8 +120,13 @@ def divided_classes(root: Path) -> dict[str, Classes]:
 
 
 def classes_in(folder: Path) -> Classes:
-    """The folders in a folder, each a class."""
-    return dict(sorted((normalize("NFC", name), folder / name) for name in _names(folder)))
+    """The folders in a folder, each a class. Raises DataError if the names of two look the same."""
+    classes: Classes = {}
+    for name in _names(folder):
+        other = classes.setdefault(normalize("NFC", name), folder / name)
+        if other.name != name:
+            raise DataError(f"{folder} holds two folders {name}, in two forms of Unicode; put their images into one")
+    return dict(sorted(classes.items()))
 
 
 def list_images(root: Path, classes: Classes, nested: bool = False) -> list[tuple[str, int]]:
