@@ -95,13 +95,16 @@ class Training:
         with self._writing:
             self._is_trained = True
         self.measurements.end(self._device_memory_mib())
-        return self.measurements.record(
+        record = self.measurements.record(
             diverged=diverged,
             weights=weights,
             peak=None if diverged else self._after_training("peak", self._peak),
             communication=None if diverged else self._after_training("communication", self._communication),
             other_ranks=self._ranks.all_values(self.measurements.of_rank())[1:],
         )
+        if self._stream:
+            self._stream.close()
+        return record
 
     def over_limit(self, resident_mib: float) -> dict | None:
         """Return the record of a run whose process exceeds its memory limit; None if its training has ended.
