@@ -29,13 +29,14 @@ SECRET = "c0nfidential"
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 """The variables with which Open MPI lets root start processes, as in a container."""
 
-DIVERGING = {
-    "recipes": ["mnist-mlp-flux"],
-    "frameworks": ["chainer", "keras-jax"],
-    "devices": ["cpu"],
-    "epochs": [2],
-    "repeats": 1,
-}
+
+def experiment_of(**keys):
+    """An experiment of one short run of Chainer on the CPU, unless its keys say otherwise."""
+    run = {"recipes": ["mnist-mlp-flux"], "frameworks": ["chainer"], "devices": ["cpu"], "epochs": [1], "repeats": 1}
+    return run | keys
+
+
+DIVERGING = experiment_of(frameworks=["chainer", "keras-jax"], epochs=[2])
 """What the runs of TINY that end before their last epoch have in common."""
 
 CPU_HOUR = 0.1
@@ -45,16 +46,10 @@ TINY = {
     "prices": {"currency": "CHF", "cpu_hour": CPU_HOUR},
     "mirror": f"https://user:{SECRET}@mirror.invalid/data?sig={SECRET}",  # digits needs no file: it is not asked
     "experiments": {
-        "tiny": {
-            "description": "Small & <fast>.",
-            "recipes": ["mnist-mlp-flux"],
-            "frameworks": FRAMEWORKS,
-            "devices": ["cpu"],
-            "epochs": [1, 3],
-            "repeats": 2,
-            "batch_size": 400,
-            "input": {"subtract_mean": True},
-        },
+        "tiny": experiment_of(
+            description="Small & <fast>.", frameworks=FRAMEWORKS, epochs=[1, 3], repeats=2, batch_size=400,
+            input={"subtract_mean": True},
+        ),
         # Grey levels times 1e36 overflow float32 in the network: infinite activations, whose differences are NaN.
         "diverging-nan": DIVERGING | {"input": {"scale": 1e36}},
         # Times 1e35, each sample's loss is finite, and their sum over a batch is not.
@@ -62,13 +57,7 @@ TINY = {
         # The interpreter and numpy alone hold more.
         "out-of-memory": DIVERGING | {"memory_limit_mib": 40, "frameworks": ["keras-jax"]},
     },
-}
-
-
-def experiment_of(**keys):
-    """An experiment of one short run of Chainer on the CPU, unless its keys say otherwise."""
-    run = {"recipes": ["mnist-mlp-flux"], "frameworks": ["chainer"], "devices": ["cpu"], "epochs": [1], "repeats": 1}
-    return run | keys
+}  # fmt: skip
 
 
 def settings(**changes):

@@ -26,6 +26,11 @@ def prepare_images(folder: Path, images: np.ndarray, labels: np.ndarray) -> None
     np.save(folder / "mean.npy", np.zeros(images.shape[1:]))
 
 
+def command_of(options: Mapping[str, object]) -> list[str]:
+    """Return the command line of train.py with these options."""
+    return [sys.executable, str(TRAIN), *(str(word) for name in options for word in (f"--{name}", options[name]))]
+
+
 def train(folder: Path, framework: str, loop: str = "stock", environment: Mapping | None = None, **changes) -> dict:
     """Train an epoch of an MLP on the images of a folder, and return the record.
 
@@ -37,8 +42,7 @@ def train(folder: Path, framework: str, loop: str = "stock", environment: Mappin
         "settings": json.dumps(settings(**changes)), "out": "record.json",
     }  # fmt: skip
     (folder / "record.json").unlink(missing_ok=True)
-    words = [sys.executable, str(TRAIN), *(str(part) for key in options for part in (f"--{key}", options[key]))]
     variables = importing(**environment or {})
-    done = subprocess.run(words, capture_output=True, text=True, cwd=folder, env=variables, check=False)
+    done = subprocess.run(command_of(options), capture_output=True, text=True, cwd=folder, env=variables, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return read_record(folder / "record.json")

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from functools import cached_property
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import yaml
 from gpu_stages import missing_packages
 from harness import REPOSITORY, importing
 from harness import settings as settings_of
+from train_by_hand import command_of, prepare_images
 
 from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.formats import idx
@@ -40,13 +40,14 @@ class Runs:
         generator = np.random.default_rng(1)
         labels = np.arange(2000) % 10
         patterns, noise = generator.integers(0, 200, (10, 1, 28, 28)), generator.integers(0, 50, (2000, 1, 28, 28))
-        self._prepare("images", (patterns[labels] + noise).astype(np.uint8), labels, image_shape=[1, 28, 28])
-        np.save(folder / "mean.npy", np.zeros((1, 28, 28)))
+        prepare_images(folder, (patterns[labels] + noise).astype(np.uint8), labels)
         labels = (
             np.arange(512) % 2
         )  # few words, each of which occurs many times: the sums of their gradients are atomic
         words = generator.integers(4, 54, (512, 400)) + 50 * labels[:, None]
-        self._prepare("texts", words.astype(np.int32), labels, "tokens", sequence_length=400)
+        splits = dict.fromkeys(SPLITS, (words.astype(np.int32), labels))
+        entry = {"title": "Texts", "format": "f", "classes": 2, "sequence_length": 400}
+        prepare(folder / "texts", "texts", entry, Arrays(splits, ["0", "1"], "tokens"), [], 1)
 
     @cached_property
     def mnist(self):
@@ -59,13 +60,6 @@ class Runs:
         del entry["samples"]  # tests have fewer
         prepare(self.folder / "mnist", "mnist", entry, arrays, [], 1)
         return "mnist"
-
-    def _prepare(self, name, samples, labels, kind="images", **entry):
-        """Prepare a dataset with the same samples in both splits."""
-        classes = labels.max() + 1
-        entry |= {"title": name, "format": "f", "classes": int(classes)}
-        splits = dict.fromkeys(SPLITS, (samples, labels))
-        prepare(self.folder / name, name, entry, Arrays(splits, [str(n) for n in range(classes)], kind), [], 1)
 
     def command(self, name, recipe, framework, device, epochs, loop="stock", dataset=None, **settings):
         """(command line, record) of a run. settings: those that differ from SETTINGS."""
@@ -80,8 +74,7 @@ class Runs:
         }  # fmt: skip
         if dataset != "texts":
             options["mean"] = self.folder / "mean.npy"
-        script = str(REPOSITORY / "workflow" / "scripts" / "train.py")
-        return [sys.executable, script, *(str(part) for key in options for part in (f"--{key}", options[key]))], record
+        return command_of(options), record
 
     def train(self, *arguments, environment=None, **settings):
         """Train a run and return its record."""
