@@ -21,7 +21,7 @@ def training_code(recipe: Recipe, trainer: Trainer, script: str = "train") -> tu
 
 def command_code() -> tuple[str, ...]:
     """Starts for a run of a command: its script, and the programs that this starts."""
-    return ("run_command", "trainmark.commands.guard", "trainmark.commands.probe")
+    return ("run_command", *(f"trainmark.commands.{name}" for name in ("events", "guard", "probe")))
 
 
 def preparing_code(dataset_format: str) -> tuple[str, ...]:
