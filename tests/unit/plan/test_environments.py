@@ -63,7 +63,7 @@ def test_a_job_knows_the_image_that_snakemake_pulled(images, monkeypatch):
     required_image("data")
     (variable,) = set(os.environ) - before
     monkeypatch.setenv("APPTAINER_CONTAINER", f"/home/me/.snakemake/singularity/{variable[len(IMAGE_VARIABLE) :]}.simg")
-    assert provenance._image() == ("trainmark-data", DIGEST)
+    assert provenance._installation() == {"kind": "container", "name": "trainmark-data", "image_digest": DIGEST}
     del os.environ[variable]
 
 
