@@ -98,6 +98,7 @@ READ_AS_ONE_TABLE = {
     "short rows": "epoch,loss,val_loss\n1,0.5\n1,,0.6\n2,0.4\n2,,0.5\n",
     "Lightning": "epoch,loss,loss_step,val_loss\n0,,0.9,\n0,,,0.6\n0,0.5,,\n1,,0.8,\n1,,,0.5\n1,0.4,,\n",
     "blanks and a byte order mark": "\ufeffepoch , loss, val_loss\n1,  0.5 , 0.6\n 2, 0.4, 0.5 \n",
+    "tabs and Windows": "epoch\tloss\tval_loss\r\n1\t0.5\t0.6\r\n2\t0.4\t0.5\r\n",
     "semicolons and a comma in a name": 'epoch;loss;val_loss;"a, b, c, d"\n1;0.5;0.6;7\n2;0.4;0.5;7\n',
     "commas at the end": "epoch,loss,val_loss,\n1,0.5,0.6,\n2,0.4,0.5,,\n",
     "lines without a value": " \n\nepoch,loss,val_loss\n\n1,0.5,0.6\n  \n,,\n2,0.4,0.5\n\n",

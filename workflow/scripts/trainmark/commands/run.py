@@ -109,7 +109,7 @@ class CommandRun:
             self._provenance["gpu"] |= {"at_end": nvml.state(gpu)}
         metrics, path = self.command["metrics"], self._metrics_path()
         text = ran.grown if self._followed() else ran.output
-        if path and path.exists() and metrics["format"] == "tensorboard":
+        if ran.code == 0 and path and path.exists() and metrics["format"] == "tensorboard":
             text = scalars_of(interpreter, path, variables, self._folder)
         return self._record(ran, text, machine, energy)
 
