@@ -1,10 +1,11 @@
 """Check that frameworks compute on the GPU: each trains a step of a small network, and is compared with numpy.
 
-Without --out, every installed framework is checked, each in a process of its own.
+Without --out, every installed framework is checked on every GPU that is visible, each in a process of its own.
 """
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from itertools import chain
@@ -50,34 +51,52 @@ def check_one(arguments: argparse.Namespace) -> None:
 
 
 def check_all(names: list[str], threads: int) -> None:
-    """Check frameworks and print a line each. Raises DeviceError if one fails."""
+    """Check frameworks on every visible GPU and print a line each. Raises DeviceError if one fails."""
+    uuids = gpus.visible_gpus()
+    if not uuids:
+        raise DeviceError(f"there is no GPU to check: {gpus.where_looked()}")
     failed = []
-    for name in names:
-        if missing := known_frameworks()[name].missing_packages():
-            print(f"{name:17} not checked: {', '.join(missing)} is not installed", flush=True)
-        elif not check_in_child(name, threads):
-            failed.append(name)
+    for uuid in uuids:
+        print(describe(uuid), flush=True)
+        for name in names:
+            if missing := known_frameworks()[name].missing_packages():
+                print(f"  {name:17} not checked: {', '.join(missing)} is not installed", flush=True)
+            elif not check_in_child(name, uuid, threads):
+                failed.append(name)
     if failed:
-        raise DeviceError(f"these frameworks do not compute on the GPU: {', '.join(failed)}")
+        raise DeviceError(f"these frameworks do not compute on the GPU: {', '.join(dict.fromkeys(failed))}")
 
 
-def check_in_child(name: str, threads: int) -> bool:
-    """Check one framework in a new process, print a line, and return whether it passed."""
+def check_in_child(name: str, uuid: str, threads: int) -> bool:
+    """Check one framework on one GPU in a new process, print a line, and return whether it passed."""
     out, log = (LOGS / f"{name}.{kind}" for kind in ("json", "log"))
     options = {"--framework": name, "--threads": str(threads), "--out": str(out), "--log": str(log)}
     command = [sys.executable, __file__, *chain.from_iterable(options.items())]
-    child = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    child = subprocess.run(
+        command, env=os.environ | {"CUDA_VISIBLE_DEVICES": uuid}, stderr=subprocess.PIPE, text=True, check=False
+    )
     if child.returncode:
-        print(f"{child.stderr.strip() or f'{name}: ended by status {child.returncode}'}", flush=True)
+        print(f"  {child.stderr.strip() or f'{name}: ended by status {child.returncode}'}", flush=True)
         return False
     seen = json.loads(out.read_text())
     versions = ", ".join(f"{package} {version}" for package, version in seen["versions"].items())
     print(
-        f"{name:17} {seen['device']['name']}: differs from numpy by {seen['difference']:.1e}, "
+        f"  {name:17} {seen['device']['name']}: differs from numpy by {seen['difference']:.1e}, "
         f"{seen['device_memory_mib']:.0f} MiB, {seen['seconds']:.1f} s ({versions})",
         flush=True,
     )
     return True
+
+
+def describe(uuid: str) -> str:
+    """Describe a GPU in one line."""
+    gpu = nvml.describe(uuid)
+    if "reason" in gpu:
+        return f"{uuid}: {gpu['reason']}"
+    return (
+        f"{gpu['name']} ({uuid}): compute capability {gpu['compute_capability']}, {gpu['memory_mib']} MiB, "
+        f"PCI {gpu['pci_bus_id']}, driver {gpu['driver_version']}, CUDA {gpu['cuda_version']}"
+    )
 
 
 def main() -> None:

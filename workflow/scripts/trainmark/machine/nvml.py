@@ -35,7 +35,7 @@ def is_instance(uuid: str) -> bool:
 
 def describe(uuid: str) -> dict:
     """Return the fixed properties of a GPU: name, uuid, driver_version, cuda_version (the highest that the driver
-    supports), memory_mib.
+    supports), compute_capability, memory_mib, pci_bus_id.
 
     Values that the GPU does not report are None. If nothing can be read: {"uuid", "reason"}. The name and memory of a
     MIG instance are its own; the other values are those of its GPU.
@@ -44,13 +44,17 @@ def describe(uuid: str) -> dict:
     if isinstance(gpu, str):
         return {"uuid": uuid, "reason": gpu}
     cuda = gpu.query("nvmlSystemGetCudaDriverVersion_v2")
+    capability = gpu.query("nvmlDeviceGetCudaComputeCapability", gpu.board)
     memory = gpu.query("nvmlDeviceGetMemoryInfo", gpu.handle)
+    pci = gpu.query("nvmlDeviceGetPciInfo", gpu.board)
     return {
         "name": gpu.query("nvmlDeviceGetName", gpu.handle),
         "uuid": uuid,
         "driver_version": gpu.query("nvmlSystemGetDriverVersion"),
         "cuda_version": f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else None,
+        "compute_capability": capability and f"{capability[0]}.{capability[1]}",
         "memory_mib": memory and memory.total // 2**20,
+        "pci_bus_id": pci and pci.busId,
     }
 
 
