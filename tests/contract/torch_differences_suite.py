@@ -185,6 +185,18 @@ def test_values_below_the_least_normal_one_are_kept():
 # --- the tuned loop -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("beta", [0.75, 0.6])
+def test_tuned_local_response_norm_is_torchs(beta):
+    found = []
+    for table in (LAYERS, {"LRN": torch_tuned.REPLACED["sums"][1]}):
+        x = array(2, 6, 3, 4).requires_grad_()
+        y = layer("LRN", 6, 3, 4, table=table, n=5, alpha=0.3, beta=beta)(x)
+        (y * array(*y.shape, seed=1)).sum().backward()
+        found.append((y.detach(), x.grad))
+    for theirs, tuned in zip(*found, strict=True):
+        np.testing.assert_allclose(tuned, theirs, rtol=1e-12, atol=1e-14)
+
+
 def test_tuned_masks_keep_the_layout_and_differ_between_steps():
     """Drawn in the order in which the values lie in memory, whatever axis that is."""
     dropout = torch_tuned.Dropout(0.25).train()

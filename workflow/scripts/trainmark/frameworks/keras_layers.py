@@ -92,11 +92,26 @@ class LocalResponseNorm(keras.layers.Layer):
         return input_shape
 
 
+def _average_by_convolution(inputs: Any, size: int, stride: int, shares: Sequence[np.ndarray]) -> Any:
+    kernel = np.full((size, size, inputs.shape[-1], 1), 1 / size**2)
+    return ops.depthwise_conv(inputs, ops.cast(kernel, inputs.dtype), stride, "same", data_format="channels_last")
+
+
+def _average_by_shares(inputs: Any, size: int, stride: int, shares: Sequence[np.ndarray]) -> Any:
+    averages = ops.average_pool(inputs, size, stride, "same", data_format="channels_last")  # without the padding
+    return averages * ops.cast(np.outer(*shares)[:, :, None], averages.dtype)
+
+
+PADDED_AVERAGES: Mapping[str, Callable] = {"tensorflow": _average_by_convolution, "jax": _average_by_shares}
+"""By backend, a faster way to average with Keras's own padding, which counts as zeros: functions (inputs, size of a
+window, stride, along each axis the share of each window that is not padding)."""
+
+
 class Pool2D(keras.layers.Layer):
     """Pooling with explicit padding; Keras's own "same" padding is placed differently.
 
     A maximum pads with minus infinity, an average with zeros that count as values, as in Chainer (TensorFlow excludes
-    padding from an average). Where Keras's padding of a maximum lies in the same places, it is used, which is faster.
+    padding from an average). Where Keras's padding lies in the same places, it is used, which is faster.
 
     ceil: let the last window extend beyond the end.
     """
@@ -110,8 +125,11 @@ class Pool2D(keras.layers.Layer):
         sides = inputs.shape[1:3]
         pads, is_maximum = [self._pads(side) for side in sides], self._pool is ops.max_pool
         if any(map(any, pads)):
-            if is_maximum and pads == [self._pads_of_keras(side) for side in sides]:
+            as_keras = pads == [self._pads_of_keras(side) for side in sides]
+            if as_keras and is_maximum:
                 return self._pool(inputs, self._size, self._stride, "same", data_format="channels_last")
+            if as_keras and (average := PADDED_AVERAGES.get(keras.backend.backend())):
+                return average(inputs, self._size, self._stride, [*map(self._shares, sides, pads)])
             inputs = ops.pad(inputs, ((0, 0), *pads, (0, 0)), constant_values=-np.inf if is_maximum else 0.0)
         return self._pool(inputs, self._size, self._stride, "valid", data_format="channels_last")
 
@@ -123,6 +141,12 @@ class Pool2D(keras.layers.Layer):
         """Return the padding before and after an axis that Keras calls "same"."""
         total = max(0, (-(-side // self._stride) - 1) * self._stride + self._size - side)
         return total // 2, total - total // 2
+
+    def _shares(self, side: int, pads: tuple[int, int]) -> np.ndarray:
+        """Return the share of each window along an axis that is not padding."""
+        inside = np.pad(np.ones(side), pads)
+        starts = range(0, len(inside) - self._size + 1, self._stride)
+        return np.array([inside[start : start + self._size].mean() for start in starts])
 
 
 class GivenDropout(keras.layers.Layer):
