@@ -53,7 +53,7 @@ def main() -> None:
         from trainmark.prediction.texts import Predictor, label_texts
 
         run = find_run(*where)  # once more: it may have been trained again
-        with only_own_output() as (out, _):
+        with only_own_output() as out:
             label_texts(Predictor(run, arguments.device, len(device_lock.cpus)), lines, out)
 
 

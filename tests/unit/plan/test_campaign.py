@@ -2,22 +2,12 @@
 
 import json
 
-import harness
 import pytest
 from campaigns import campaign_of, wildcards
 from harness import Wildcards
 
 from trainmark.plan.campaign import option
 from trainmark.plan.figures import FIGURE_FORMATS, known_figures
-
-
-@pytest.mark.parametrize("gpu_found", [False, True])
-def test_each_trainer_of_an_experiment_may_be_its_baseline(gpu_found):
-    parts = {"loops": ["stock", "tuned"], "devices": ["cpu", "gpu"] if gpu_found else ["cpu"]}
-    trainers = {run.trainer for run in campaign_of(gpu_found, **parts).runs}
-    assert len(trainers) == (8 if gpu_found else 4)
-    for trainer in trainers:
-        assert campaign_of(gpu_found, **parts, baseline=trainer.name).runs
 
 
 def test_files():
@@ -36,14 +26,6 @@ def test_options_of_figures_are_those_of_the_config_quoted_for_the_shell():
     assert campaign.figure_options(group) == ""
     campaign.config["figures"] = {"font": "Liberation Sans", "dpi": 600, "trainers": ["chainer-cpu", "other-cpu"]}
     assert campaign.figure_options(group) == "'--font=Liberation Sans' --dpi=600 --trainers chainer-cpu"
-
-
-def test_packed_images_are_an_option_where_the_loader_asks_for_them():
-    photographs = {"recipes": ["imagenet-nin"], "datasets": ["imagenette-160"]}
-    group = wildcards(recipe="imagenet-nin", dataset="imagenette-160")
-    assert campaign_of(**photographs).packed_option(group) == ""
-    mapped = campaign_of(**photographs, loader={"store": "mapped"})
-    assert mapped.packed_option(group) == "--packed results/datasets/imagenette-160/packed"
 
 
 def test_a_settings_place_in_the_schema_says_what_it_makes_stale():
@@ -69,15 +51,6 @@ def test_whether_the_tuning_is_timed_makes_no_run_of_the_stock_loop_stale():
     assert timed.settings(tuned) != not_timed.settings(tuned)
     assert "--tuning results/tuning/small/mnist-mlp-flux/digits/chainer-cpu-tuned.json" in timed.training_options(tuned)
     assert not_timed.tunings == [] and "--tuning" not in not_timed.training_options(tuned)
-
-
-def test_settings_and_recipes_are_documents():
-    """A recipe's values are a run's, and its certified side a certificate's."""
-    campaign = campaign_of(memory_limit_mib=900)
-    assert json.loads(campaign.settings(wildcards())) == harness.settings(memory_limit_mib=900)
-    assert json.loads(campaign.recipe(wildcards()))["optimizer"]["rule"] == "adam_algorithm_1"
-    assert json.loads(campaign.certified_recipe(wildcards()))["certified_side"] is None
-    assert json.loads(campaign.described_recipes())["mnist-mlp-flux"][1] == 25_450
 
 
 def test_runs_are_trained_in_their_order_and_after_everything_else():
@@ -115,11 +88,6 @@ def test_code_is_that_of_the_framework():
     assert campaign.training_code(wildcards()) in campaign.certificate_code(wildcards())
     assert campaign.training_code(other) in campaign.certificate_code(wildcards())
     assert campaign.preparing_code(wildcards()) != campaign.preparing_code(wildcards(dataset="mnist"))
-
-
-def test_a_look_up_of_a_dataset_gets_its_name_and_the_catalogue():
-    found = campaign_of().of_dataset(lambda name, catalogue: (name, catalogue[name]["format"]))
-    assert found(wildcards()) == ("digits", "digits")
 
 
 @pytest.mark.parametrize(("files", "text"), [("", ""), (None, ""), ([], ""), ("a b.npy", "--mean 'a b.npy'")])

@@ -1,7 +1,6 @@
 """What happens before the first job and after the last, also of a call that fails."""
 
 import io
-import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -136,33 +135,7 @@ def test_kept_records_of_runs_that_are_not_trained_are_removed(campaign):
     assert [file.exists() for file in kept] == [True, True, False, False]
 
 
-def test_what_is_made_anew_is_counted_by_why():
-    stale = {"a": ["settings"], "b": ["settings", "code"], "c": ["settings"], "tables": ["runs", "records"]}
-    hooks.print_stale(stale, stream := io.StringIO())
-    assert stream.getvalue() == (
-        "2 outdated results are made again (changed: settings)\n"
-        "1 outdated result is made again (changed: settings, code)\n"
-    )
-
-
 # --- after the last -----------------------------------------------------------------------------------------------
-
-
-def test_the_end_shows_what_is_prepared_and_the_table(here):
-    hooks.print_results(campaign_of(), shown := io.StringIO())
-    assert shown.getvalue() == ""
-    manifest = {"dataset": "mnist", "samples": {"train": 5, "test": 2}, "classes": 10}
-    for name, text in {
-        "datasets/mnist/prepared/manifest.json": json.dumps(manifest),
-        "tables/summary.txt": "the table\n",
-        "report/index.html": "",
-    }.items():
-        (here / "results" / name).parent.mkdir(parents=True)
-        (here / "results" / name).write_text(text)
-    hooks.print_results(campaign_of(), shown)
-    first, second, *_, last = shown.getvalue().splitlines()
-    assert first == "mnist: 5 training and 2 test samples in 10 classes: results/datasets/mnist/prepared"
-    assert (second, last) == ("", f"Report: {here / 'results' / 'report' / 'index.html'}")
 
 
 @pytest.mark.parametrize(
@@ -198,13 +171,6 @@ def test_the_others_have_tables_and_report_by_another_call(campaign, monkeypatch
     left = Campaign(campaign.config, campaign.catalogue, plan["missing"])
     assert [run.id for run in left.runs] == plan["runs"]
     assert left.order == campaign.order
-
-
-@pytest.mark.parametrize("count", [0, 4])
-def test_no_other_call_where_no_run_is_missing_or_none_is_left(campaign, monkeypatch, count):
-    monkeypatch.setattr("subprocess.run", None)
-    hooks.finish_without(campaign, {run.id: "bad" for run in campaign.runs[:count]}, [], shown := io.StringIO())
-    assert shown.getvalue() == ""
 
 
 def test_what_is_missing_and_why():

@@ -58,13 +58,6 @@ def order(**experiments) -> list[Run]:
     return trained_order(expand_runs(settings), settings)
 
 
-def test_every_run_has_a_place_in_the_order_and_repeats_are_blocks():
-    """So that runs that are compared lie near each other, over all experiments."""
-    runs = order(e={}, f={})
-    assert {run.id for run in runs} == {run.id for run in expand_runs(config(e={}, f={}))}
-    assert [run.repeat for run in runs] == [1] * 48 + [2] * 48
-
-
 def test_frameworks_devices_epochs_and_experiments_are_mixed_within_a_block():
     block = order(e={}, f={})[:48]
     for name in ("framework", "device", "epochs", "experiment"):
@@ -90,12 +83,6 @@ def test_groups_with_two_trainers_are_certified_each_trainer_once_in_the_order_o
     assert list(found) == [("e", "r1", "d1"), ("f", "r1", "d1"), ("f", "r2", "d1")]
     trainers = [(trainer.framework, trainer.device) for trainer in found["e", "r1", "d1"]]
     assert trainers == [("f2", "cpu"), ("f1", "cpu"), ("f2", "gpu"), ("f1", "gpu")]
-
-
-@pytest.mark.parametrize(("frameworks", "devices", "groups"), [(1, 1, 0), (1, 2, 2), (2, 1, 2)])
-def test_one_trainer_alone_is_not_certified(frameworks, devices, groups):
-    parts = {"frameworks": ["f1", "f2"][:frameworks], "devices": ["cpu", "gpu"][:devices]}
-    assert len(certified_groups(expand_runs(config(e=parts)))) == groups
 
 
 @pytest.mark.parametrize("frameworks", [["f1"], ["f1", "f2"]])

@@ -7,12 +7,9 @@ import pytest
 from trainmark.config.load import REPOSITORY, read_yaml
 from trainmark.plan.products import (
     base_folder,
-    described,
     entry_to_fetch,
     entry_to_prepare,
-    mean_array,
     packed_to_train,
-    packed_training_images,
     products,
 )
 
@@ -34,12 +31,6 @@ CATALOGUE = read_yaml(REPOSITORY / "config" / "datasets.yaml") | {
 def test_products(name, files):
     assert products([name], CATALOGUE) == [f"results/datasets/{name}/{file}" for file in files]
     assert products([name, "digits"], CATALOGUE) == products([name], CATALOGUE) + products(["digits"], CATALOGUE)
-
-
-def test_what_a_job_reads_of_them():
-    assert mean_array("own", CATALOGUE) == ["results/datasets/own/mean.npy"]
-    assert packed_training_images("own", CATALOGUE) == ["results/datasets/own/packed/train.npy"]
-    assert packed_training_images("digits", CATALOGUE) == mean_array("imdb", CATALOGUE) == []
 
 
 @pytest.mark.parametrize(
@@ -68,11 +59,3 @@ def test_a_job_sees_what_concerns_it_of_an_entry():
         "title": "T", "format": "image_folder", "folder": "f", "unreadable_share": 0.1,
     }  # fmt: skip
     assert json.loads(entry_to_prepare("few", CATALOGUE)) == CATALOGUE["few"]
-
-
-@pytest.mark.parametrize(("unreadable", "shown"), [([], ""), ([1, 2], ", 2 left out as unreadable")])
-def test_described(unreadable, shown):
-    manifest = {"dataset": "own", "samples": {"train": 4, "test": 2}, "classes": 3, "unreadable": unreadable}
-    assert described(manifest) == (
-        f"own: 4 training and 2 test samples in 3 classes{shown}: results/datasets/own/prepared"
-    )

@@ -100,13 +100,6 @@ def test_a_line_for_each_run_and_none_of_snakemakes_on_jobs():
     )
 
 
-def test_with_several_experiments_a_line_names_its_own():
-    workflow = Workflow(stream := io.StringIO(), experiments=("e", "f"))
-    workflow.display.start([RUN])
-    workflow.end(workflow.begin())
-    assert "chainer on cpu, 2 epochs, repeat 1 (e: r on d): test accuracy" in stream.getvalue()
-
-
 def test_a_stopped_call_names_only_jobs_that_failed_by_themselves():
     workflow = Workflow(stream := io.StringIO())
     workflow.send("Terminating processes on user request, this might take some time.")
@@ -227,21 +220,6 @@ def test_no_bar_while_a_job_has_its_own(monkeypatch):
     time.sleep(0.1)
     workflow.display.stop()
     assert "[" not in stream.getvalue().replace(CLEAR_LINE, "")
-
-
-def test_a_run_that_waits_says_so(monkeypatch):
-    monkeypatch.setattr("trainmark.plan.display.REFRESH_SECONDS", 0.01)
-    monkeypatch.setenv("COLUMNS", "200")
-    Path("job.log").write_text("waiting for its device\n")
-    workflow = Workflow(stream := Tty())
-    workflow.begin()
-    workflow.display.start([RUN])
-    time.sleep(0.1)
-    Path("job.log").write_text("waiting for its device\ntraining\n")
-    time.sleep(0.1)
-    workflow.display.stop()
-    for state in (", waiting for its device", ""):
-        assert f"0 of 1 done; training {NAME}{state}{CLEAR_LINE}" in stream.getvalue()
 
 
 def test_the_time_that_is_left_is_that_of_runs_alike():

@@ -8,7 +8,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, redirect_stderr, suppress
+from contextlib import contextmanager, redirect_stderr, suppress
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from pathlib import Path
 from typing import TextIO
@@ -107,8 +107,8 @@ def redirect_output(log: Path | None) -> Terminal:
 
 
 @contextmanager
-def only_own_output() -> Iterator[tuple[TextIO, TextIO]]:
-    """Yield streams to standard output and standard error. All other output to these two is discarded.
+def only_own_output() -> Iterator[TextIO]:
+    """Yield a stream to standard output. All other output to it and to standard error is discarded.
 
     As in `redirect_output`, the file descriptors themselves are redirected. They are restored at the end. Bytes of file
     names that are not UTF-8 are written as they are.
@@ -121,12 +121,8 @@ def only_own_output() -> Iterator[tuple[TextIO, TextIO]]:
         os.dup2(null_device, number)
     os.close(null_device)
     try:
-        with ExitStack() as opened:
-            out, errors = (
-                opened.enter_context(os.fdopen(os.dup(number), "w", encoding="utf-8", errors="surrogateescape"))
-                for number in saved.values()
-            )
-            yield out, errors
+        with os.fdopen(os.dup(saved[1]), "w", encoding="utf-8", errors="surrogateescape") as out:
+            yield out
     finally:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()

@@ -154,7 +154,7 @@ class Session:
         return look
 
     def stale_record(self, wildcards: Wildcards) -> list:
-        """Return no file, but make Snakemake run the job of a run that is to be trained again."""
+        """Make Snakemake run the job of a run that is to be trained again."""
         if self._plans and self.campaign.is_repeated(wildcards):
             internals.make_again(self._workflow, [RECORD_FILE.format_map(wildcards)])
         return self._look_at_record(wildcards)
@@ -247,11 +247,7 @@ class Session:
     # --- resources and software -------------------------------------------------------------------------------------
 
     def gpus(self, wildcards: Wildcards) -> int | None:
-        """Return the number of GPUs of a framework's job.
-
-        None omits the resource, so that a job on the CPU requests no GPU. Not every scheduler understands a request
-        for 0.
-        """
+        """Return the number of GPUs of a framework's job; None, as not every scheduler understands a request for 0."""
         return 1 if trainer_of(wildcards).device == "gpu" else None
 
     def gpus_of_workers(self, wildcards: Wildcards) -> int | None:
@@ -263,10 +259,7 @@ class Session:
         return LAUNCHER if trainer_of(wildcards).workers > 1 else ""
 
     def tasks(self, wildcards: Wildcards) -> int | None:
-        """Return the number of workers of a framework's job.
-
-        None, for one worker, omits the resource, which a group of jobs would sum.
-        """
+        """Return the number of workers of a framework's job; None for one, since a group of jobs would sum them."""
         workers = trainer_of(wildcards).workers
         return workers if workers > 1 else None
 

@@ -201,10 +201,7 @@ class Campaign:
         return shlex.join(figure_arguments(options))
 
     def stale_record(self, wildcards: Wildcards, with_code: bool) -> list[str]:
-        """Return what differs between a run's record and the config (`record_changes`).
-
-        with_code: also compare the code.
-        """
+        """Return what differs between a run's record and the config (`record_changes`). with_code: the code, too."""
         run_id = RUN_FOLDER.format_map(wildcards)
         path = RECORD_FILE.format_map(wildcards)
         if not os.path.exists(path):
@@ -217,10 +214,7 @@ class Campaign:
         return self._expected(wildcards, self.settings, self.recipe)
 
     def stale_certificate(self, wildcards: Wildcards, with_code: bool) -> list[str]:
-        """Return what differs between a group's certificate and the config (`certificate_changes`).
-
-        with_code: also compare the code.
-        """
+        """Return what differs between certificate and config (`certificate_changes`). with_code: the code, too."""
         return self._certificate_changes(wildcards, self.certified_trainers(wildcards), with_code)
 
     def _certificate_changes(self, wildcards: Wildcards, trainers: Sequence[Trainer], with_code: bool) -> list[str]:
@@ -231,19 +225,13 @@ class Campaign:
         return certificate_changes(_certificate_of(wildcards), group, expected, code)
 
     def stale_tuning(self, wildcards: Wildcards, with_code: bool) -> list[str]:
-        """Return what differs between a timed tuning and the config (`tuning_changes`).
-
-        with_code: also compare the code.
-        """
+        """Return what differs between a timed tuning and the config (`tuning_changes`). with_code: the code, too."""
         expected = self._expected(wildcards, self.settings, self.recipe)
         code = self.training_code(wildcards) if with_code else None
         return tuning_changes(Path(TUNING_FILE.format_map(wildcards)), wildcards, expected, code)
 
     def stale_tables(self, wildcards: Wildcards, with_code: bool) -> list[str]:
-        """Return what differs between the tables and the config (`tables_changes`).
-
-        with_code has no effect: Snakemake itself compares the code of the tables, which is a parameter of their rule.
-        """
+        """Return what differs between tables and config (`tables_changes`). Their code is a parameter of their rule."""
         return tables_changes([*self.records, *self.certificates, *self.evaluations, *self.tunings], self.order)
 
     def _expected(self, wildcards: Wildcards, settings: Callable, recipe: Callable) -> dict:

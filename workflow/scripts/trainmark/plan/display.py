@@ -117,9 +117,7 @@ class WorkflowDisplay(logging.Handler):
 
     order: ids of all runs, in the order of training.
     inner: Snakemake's own handler, which prints all other messages.
-    terminal: the stream for our own lines and the bar.
     own_lines: whether our lines replace Snakemake's messages about jobs. If not, `inner` prints those too.
-    colour: whether to use colours if the stream is a terminal.
     explain: turns the last error in the log of a failed job into what is printed. Both may be empty.
 
     Its attribute `is_stopping` says whether Snakemake was stopped, by Ctrl-C or a signal. A job that this ends has not
@@ -326,13 +324,9 @@ def last_error(text: str) -> str:
 
 
 def show_workflow(order: Iterable[str], workflow: Any) -> WorkflowDisplay | None:
-    """Replace Snakemake's handler for the terminal by a display. `WorkflowDisplay.start` starts its bar.
+    """Replace Snakemake's handler for the terminal by a display; None if a logger took its place.
 
-    A dry run and `--workflow-profile none` keep Snakemake's own messages about jobs. Returns None if a logger plugin
-    took the handler's place (`snakemake --logger`).
-
-    order: ids of all runs, in the order of training.
-    workflow: Snakemake's `Workflow`.
+    A dry run and `--workflow-profile none` keep Snakemake's own messages about jobs.
     """
 
     def explain(job: Job, sentence: str) -> str:

@@ -40,14 +40,11 @@ def start_workflow(
     """Lock the directory, check devices and frameworks, write the plan, and set the jobs' environment variables.
 
     config: the checked config, in which devices may still be "auto".
-    jobs: the jobs that Snakemake will run.
-    gpu_found: whether this machine has a GPU.
     local: whether the jobs run on this machine.
     deployed: whether Snakemake provides the software of the jobs, through conda or containers.
 
     Returns the lock, which the caller must keep. Raises BusyError if another workflow is running in the directory,
-    DataError if nothing can be written to the results folder and, if the jobs run on this machine, DeviceError if it
-    lacks the GPU that an experiment names or a framework.
+    DataError if the results can't be written and, if jobs run here, DeviceError if a GPU or a framework is missing.
     """
     lock = hold_directory(Path.cwd())
     if local and not deployed:
@@ -111,11 +108,8 @@ def _tidy_runs(campaign: Campaign, jobs: Iterable[Any]) -> None:
 
 
 def missing_runs(campaign: Campaign, failures: Sequence[Failure], not_trained: Container[str]) -> dict[str, str]:
-    """Return the reason why a run is missing from the tables and the report, by run id.
+    """Return the reason why a run is missing, by run id. Those that match the wildcards of a failed job depend on it.
 
-    All runs that match the wildcards of a failed job are missing, because they depend on it.
-
-    failures: the failed jobs.
     not_trained: ids of the runs that this call should have trained but did not.
     """
     reasons = {}
@@ -143,9 +137,7 @@ def without_paths(options: Iterable[str]) -> list[str]:
 
 
 def finish_without(campaign: Campaign, missing: Mapping[str, str], paths: Iterable[str], stream: Terminal) -> None:
-    """Make the tables and the report of the remaining runs, in another call of snakemake.
-
-    If no run is left, those of an earlier call stay, and a line says so.
+    """Make tables and report of the remaining runs in another call of snakemake. If none is left, a line says so.
 
     missing: the reason why a run has no record, by run id.
     paths: the options for Snakefile and config files, with absolute paths. Snakemake has changed its working directory
