@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from trainmark import console
-from trainmark.console import in_words, keep_log, print_line, say_when_long
+from trainmark.console import keep_log, print_line, say_when_long
 from trainmark.errors import DataError
 
 
@@ -111,10 +111,3 @@ def test_a_long_wait_is_said_again_and_again_and_for_how_long(seconds, lines):
     with say_when_long("waiting", stream, seconds):
         time.sleep(0.12)  # after .02, .04 and .08 s
     assert stream.getvalue() == "waiting, for 0 s now\n" * lines
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.4, "0 s"), (89, "89 s"), (90, "2 min"), (150, "2 min"), (12000, "3 h 20 min")]
-)
-def test_durations(seconds, text):
-    assert in_words(seconds) == text

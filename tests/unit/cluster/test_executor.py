@@ -4,11 +4,9 @@ import asyncio
 from pathlib import Path
 from types import SimpleNamespace
 
-import pytest
 from snakemake_executor_plugin_trainmark import Executor, ExecutorSettings
 
 from trainmark.cluster import status, submission
-from trainmark.errors import ClusterError
 
 
 class OfTest(Executor):
@@ -67,10 +65,3 @@ def test_all_jobs_are_cancelled_even_those_that_snakemake_does_not_list(tmp_path
     monkeypatch.setattr(submission, "CANCEL", stand_in)
     OfTest().cancel_jobs([])
     assert Path("called").read_text() == "slurm\n"
-
-
-def test_an_unknown_scheduler_is_refused():
-    executor = OfTest()
-    executor.workflow.executor_settings.scheduler = "pbs"
-    with pytest.raises(ClusterError, match="there is no cluster profile pbs; allowed: slurm, "):
-        executor.run_jobs([SimpleNamespace(name="a", priority=1)])

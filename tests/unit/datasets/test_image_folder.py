@@ -72,11 +72,6 @@ def test_names_of_classes_are_compared_in_one_form_of_unicode(root, folders):
     assert dataset.splits["test"] == [(f"val/{DECOMPOSED}/2.png", 0), ("val/cat/1.png", 1), ("val/dog/1.png", 2)]
 
 
-def test_class_names_of_the_entry_are_taken_if_they_are_as_many_as_folders(root, folders):
-    assert read(folders, own(root, class_names=["Katze", "Hund"])).class_names == ["Katze", "Hund"]
-    assert " holds 2 classes, and the entry names 1 in " in message_of(read, folders, own(root, class_names=["Katze"]))
-
-
 def test_links_are_followed(root, folders, tmp_path):
     """As where large data lie on another disk, or in a store of files by content."""
     put(tmp_path / "disk", "birds/1.png", "birds/2.png", "more/3.png", "file")

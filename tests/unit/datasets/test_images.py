@@ -309,10 +309,3 @@ def test_a_large_jpeg_is_scaled_while_it_is_decoded_and_never_below_the_stored_s
     for width, height in [(510, 600), (512, 512), (1024, 600), (2400, 1600), (300, 4000)]:
         decode_stored(jpeg(width, height))
     assert seen == [(600, 510, 3), (256, 256, 3), (300, 512, 3), (400, 600, 3), (4000, 300, 3)]
-
-
-def test_at_the_stored_size_the_picture_is_itself():
-    pixels = np.random.default_rng(4).integers(0, 256, STORED_SHAPE, dtype=np.uint8)
-    assert np.array_equal(resize(pixels.copy()), pixels)
-    assert np.array_equal(decode_stored(encoded(Image.fromarray(pixels), "PNG")), pixels)
-    assert resize(np.asarray(picture(300, 200)), 224).shape == (224, 224, 3), "another side may be asked for"

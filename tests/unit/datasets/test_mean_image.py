@@ -7,9 +7,9 @@ from PIL import Image
 
 from trainmark.datasets.images.decoding import load_stored
 from trainmark.datasets.images.mean import BLOCK, mean_image, mean_of_dataset, mean_of_files, save_picture
-from trainmark.datasets.images.packed import IMAGE_SHAPE, pack
+from trainmark.datasets.images.packed import pack
 from trainmark.datasets.prepare import prepare
-from trainmark.datasets.samples import Arrays, ImageLists
+from trainmark.datasets.samples import ImageLists
 
 
 @pytest.fixture
@@ -52,18 +52,6 @@ def test_packed_images_and_files_give_the_same_exact_mean(paths, tmp_path, worke
     assert of_files.shape == (3, 256, 256) and of_files.flags.c_contiguous and of_files.dtype == np.float64
     assert of_files.tobytes() == of_packed.tobytes()
     assert np.array_equal(of_files, np.moveaxis(mean_by_definition(paths[:-2]), -1, 0)), "of the training images alone"
-
-
-def test_white_images_do_not_overflow(tmp_path):
-    Image.new("RGB", (9, 9), "white").save(tmp_path / "white.png")
-    assert np.array_equal(mean_of_files([tmp_path / "white.png"] * 300, 2), np.full(IMAGE_SHAPE, 255.0))
-
-
-def test_an_array_dataset_has_its_mean_too(tmp_path):
-    images = np.random.default_rng(0).integers(0, 256, (9, 2, 4, 5), dtype=np.uint8)
-    arrays = Arrays(dict.fromkeys(("train", "test"), (images, np.zeros(9, np.int64))), ["a"])
-    prepare(tmp_path / "prepared", "mine", {"title": "M", "format": "f", "image_shape": [2, 4, 5]}, arrays, [], 1)
-    assert np.array_equal(mean_of_dataset(tmp_path / "prepared", None, 1), images.mean(axis=0))
 
 
 def test_a_file_that_is_damaged_by_now_is_named(paths):

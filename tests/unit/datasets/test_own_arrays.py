@@ -101,11 +101,6 @@ def test_labels_of_any_integer_type_in_a_row_or_a_column(read, dtype, shape):
     assert found.dtype == np.int64 and found.tolist() == [0, 1, 2, 0, 1, 2, 0]
 
 
-def test_images_and_labels_of_different_lengths(read, place):
-    message = message_of(read, arrays(3, 4, 5) | {"test_labels": np.arange(2)})
-    assert message.startswith(f"{place}: test_images.npy holds 3 images and test_labels.npy 2 labels; ")
-
-
 def test_another_file_of_the_same_size_is_read_anew_and_what_is_read_can_be_prepared(tmp_path, read, form):
     read(arrays(4, 5, 3))
     content = {name: array[::-1] for name, array in arrays(4, 5, 3).items()}
@@ -161,13 +156,6 @@ OTHERS = [
     ("labels", np.array([-1, 1, 1, -1, 1, 1, 1]), f": {SPLITS} -1 to 1 and lack 0; "),
     ("labels", np.array([0, 1, 1, 0, 1, 1, 1]), f": {SPLITS} 0 to 1 and lack 2; "),
 ]
-
-
-@pytest.mark.parametrize(("part", "array", "why"), OTHERS)
-def test_arrays_of_something_else(read, before_name, part, array, why):
-    test_labels = np.array([1, 1, 1]) if SPLITS in why else np.arange(3)
-    message = message_of(read, arrays(3, 4, 5) | {"test_labels": test_labels, f"train_{part}": array})
-    assert message.startswith(f"{before_name}train_{part}.npy{why if SPLITS in why else f' {why}'}")
 
 
 @pytest.mark.parametrize("name", ["train_images", "train_labels"])

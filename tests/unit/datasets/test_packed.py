@@ -10,9 +10,8 @@ import pytest
 from messages import message_of
 from PIL import Image
 
-from trainmark.datasets.images import packed
 from trainmark.datasets.images.decoding import load_stored
-from trainmark.datasets.images.packed import IMAGE_BYTES, IMAGE_SHAPE, open_store, pack, read_blocks
+from trainmark.datasets.images.packed import IMAGE_BYTES, IMAGE_SHAPE, open_store, pack
 from trainmark.files.disk import RESERVE_BYTES
 
 AGAIN = "delete it and run snakemake again"
@@ -46,15 +45,6 @@ def test_every_image_comes_back_pixel_by_pixel(paths, out, workers):
         assert np.array_equal(pixels, load_stored(path))
     assert [path.name for path in out.parent.iterdir()] == ["train.npy"]
     assert 0 < out.stat().st_size - 20 * IMAGE_BYTES < 256, "a header, and not one byte more"
-
-
-@pytest.mark.parametrize("block_images", [7, 20, 256])
-def test_blocks_are_all_images_in_order(paths, out, monkeypatch, block_images):
-    monkeypatch.setattr(packed, "BLOCK_IMAGES", block_images)
-    pack(paths, out, 2)
-    blocks = list(read_blocks(out))
-    assert {len(block) for block in blocks[:-1]} <= {block_images}
-    assert np.array_equal(np.concatenate(blocks), open_store(out))
 
 
 def test_a_disk_that_is_too_small_is_not_filled(paths, out, monkeypatch):

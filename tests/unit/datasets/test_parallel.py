@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from trainmark.datasets.images.parallel import AHEAD, chunks, in_order
+from trainmark.datasets.images.parallel import AHEAD, in_order
 
 
 @pytest.mark.parametrize("workers", [1, 2, 7])
@@ -53,11 +53,3 @@ def test_what_the_function_or_the_items_raise_is_raised_and_the_rest_is_not_begu
     assert max(begun) <= 10 + 2 * AHEAD + 1
     with pytest.raises(ValueError, match="invalid literal"):
         list(in_order(str, map(int, ["1", "no number"]), 2))
-
-
-@pytest.mark.parametrize(
-    ("count", "expected"), [(0, []), (1, [[0]]), (3, [[0, 1, 2]]), (4, [[0, 1, 2], [3]]), (6, [[0, 1, 2], [3, 4, 5]])]
-)
-def test_chunks(count, expected):
-    assert list(chunks(range(count), 3)) == expected
-    assert next(chunks(iter(int, 1), 2)) == [0, 0], "of endless items: they are made when they are asked for"

@@ -190,9 +190,3 @@ def test_more_unreadable_images_than_allowed_are_refused(lists, folder, entry, c
     assert f"; allowed: {allowed} (unreadable_share {share}); " in message
     assert len(report.read_text().splitlines()) == count
     assert not (folder / "manifest.json").exists()
-
-
-def test_a_split_of_which_nothing_is_left_is_refused(lists, folder):
-    spoil(lists, *range(60, 100))
-    message = message_of(prepare, folder, "mine", {**OWN, "unreadable_share": 1}, lists, [], 2)
-    assert message == f"mine, test: no image can be decoded; {folder.parent / 'unreadable.txt'} says why; replace them"

@@ -79,12 +79,6 @@ def test_ids_are_those_of_keras():
         assert encode_ranks(ranks, 5000, 400).tolist() == [0] * (400 - len(ids)) + ids
 
 
-def test_a_word_index(tmp_path):
-    path = tmp_path / "index.json"
-    path.write_text('{"b\\u00e4r": 2, "the": 1, "é": 3}', encoding="utf-8")
-    assert read_word_index(path) == {"bär": 2, "the": 1, "é": 3}
-
-
 @pytest.mark.parametrize(
     "content",
     [

@@ -105,26 +105,6 @@ def test_a_working_copy_is_clean_until_a_tracked_file_changes(checkout, monkeypa
     assert state(checkout) == (commit, False)
 
 
-def test_a_hook_of_another_repository(checkout, tmp_path, monkeypatch):
-    """git runs hooks with variables that would lead every git command to the hook's repository."""
-    commit = git(checkout, "rev-parse", "HEAD")
-    git(tmp_path, "init", "--quiet", "other")
-    monkeypatch.setenv("GIT_DIR", str(tmp_path / "other" / ".git"))
-    monkeypatch.setenv("GIT_WORK_TREE", str(tmp_path / "other"))
-    assert state(checkout) == (commit, True)
-
-
-def test_somebody_is_committing_right_now(checkout):
-    """git would lock its index to note that it read the file, and the commit would fail."""
-    index = checkout / ".git" / "index"
-    before = index.read_bytes()
-    for _ in range(2):
-        os.utime(checkout / "library" / "code.py", (1, 1))
-        assert state(checkout) == (git(checkout, "rev-parse", "HEAD"), True)
-        assert index.read_bytes() == before
-        index.with_name("index.lock").touch()
-
-
 def test_no_commit_outside_git(checkout, tmp_path, monkeypatch):
     outside = tmp_path / "outside"
     outside.mkdir()

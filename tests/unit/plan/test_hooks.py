@@ -79,14 +79,6 @@ def test_a_gpu_by_name_must_be_there_where_the_jobs_run():
     start(devices=["gpu"], local=False).close()
 
 
-def test_auto_on_a_host_without_gpu_is_said_where_jobs_run_elsewhere(capsys):
-    start(local=False).close()
-    assert "devices: auto means the CPU alone here" in capsys.readouterr().err
-    start(local=False, devices=["cpu", "gpu"]).close()
-    start(local=True).close()
-    assert capsys.readouterr().err == ""
-
-
 @pytest.mark.parametrize(("name", "command"), [("keras-torch", "`make torch`"), ("chainer", "`make`")])
 def test_a_framework_that_is_missing_is_told_with_its_remedy(name, command, here, monkeypatch):
     """As the `python` on the path sees it, which starts the jobs."""

@@ -128,14 +128,6 @@ def test_a_certificate_is_a_line_for_each_pair():
     assert stream.getvalue() == "parity check of e: r on d:\n  a on cpu and b on cpu: equal\n"
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"run": 3}'])
-def test_a_record_that_is_none_ends_no_workflow(here, text):
-    here.write_text(text)
-    workflow = Workflow(stream := io.StringIO())
-    workflow.end(workflow.begin())
-    assert stream.getvalue() == ""
-
-
 @pytest.mark.parametrize("event", ["job_error", "group_error"])
 def test_a_failed_job_shows_its_sentence_and_its_log_and_no_command(event):
     Path("job.log").write_text("epoch 1: x\nTraceback (most recent call last):\ntrainmark.errors.DataError: bad\n")
@@ -156,12 +148,6 @@ def test_a_killed_job_shows_its_status_and_the_end_of_its_log(log, end):
     workflow = Workflow(stream := io.StringIO(), log=log)
     workflow.fail(workflow.begin("all", {}))
     assert stream.getvalue() == f"failed: all: it ended with no exception (exit status 137){end}\n"
-
-
-def test_a_message_that_can_not_be_shown_ends_no_workflow(capsys):
-    workflow = Workflow(io.StringIO())
-    workflow.send("Finished", "job_finished")  # without the job's number
-    assert "Logging error" in capsys.readouterr().err
 
 
 def test_a_logger_plugin_keeps_its_place(monkeypatch):

@@ -66,24 +66,6 @@ def test_the_phases_sum_to_the_wall_time_on_the_real_clock_too_and_none_is_negat
     assert min(seconds.values()) >= 0
 
 
-def test_nested_phases_are_refused(clock):
-    phase_times = PhaseTimes(start=100.0)
-    with phase_times.phase("steady"):
-        clock.now += 1.0
-        with pytest.raises(RuntimeError, match="its time would be counted twice"), phase_times.phase("evaluation"):
-            pytest.fail("the inner phase began")
-    assert phase_times.until_now() == (phases(steady=1.0), 1.0)
-
-
-def test_an_unknown_phase_is_refused(clock):
-    phase_times = PhaseTimes(start=100.0)
-    with pytest.raises(KeyError), phase_times.phase("trainning"):
-        pytest.fail("the phase began")
-    with pytest.raises(KeyError):
-        phase_times.add("trainning", 1.0)
-    assert phase_times.until_now() == (phases(), 0.0)
-
-
 def test_a_phase_that_fails_counts_and_ends(clock):
     phase_times = PhaseTimes(start=100.0)
     with pytest.raises(ValueError, match="x"), phase_times.phase("build"):
@@ -170,12 +152,3 @@ def test_the_start_of_a_process_is_when_it_was_created():
     ).stdout
     begun, start = json.loads(output)
     assert before - 0.02 <= start <= begun
-
-
-@pytest.mark.parametrize("content", [None, "1 (x) S 1"])
-def test_without_the_kernels_file_the_process_starts_now(tmp_path, monkeypatch, content):
-    monkeypatch.setattr(module, "PROCESS_STAT", tmp_path / "stat")
-    if content is not None:
-        (tmp_path / "stat").write_text(content)
-    before = time.monotonic()
-    assert before <= process_start() <= time.monotonic()

@@ -15,7 +15,7 @@ import pytest
 from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.prepare import prepare
 from trainmark.datasets.samples import Arrays
-from trainmark.errors import DeviceError, MeasurementError, PrecisionError
+from trainmark.errors import DeviceError, MeasurementError
 from trainmark.files.checksums import sha256_of
 from trainmark.frameworks.adapter import Adapter
 from trainmark.machine import energy as energy_module
@@ -226,13 +226,6 @@ def test_a_framework_with_other_counts_fails_the_run(train, counts, told):
     adapter = FakeAdapter(GOOD)
     adapter.counted = lambda: FakeAdapter.counted(adapter) | counts
     with pytest.raises(MeasurementError, match=f"the framework {told}: it did not train what it was given"):
-        train(adapter)
-
-
-def test_16_bit_numbers_are_refused_with_a_message(train):
-    adapter = FakeAdapter(GOOD)
-    adapter.weights = lambda: {"dense1.kernel": np.zeros(3, np.float16)}
-    with pytest.raises(PrecisionError, match=r"fake returns the weights of dense1\.kernel in float16"):
         train(adapter)
 
 

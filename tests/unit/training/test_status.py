@@ -6,7 +6,7 @@ from records_for_tests import evaluated
 
 from trainmark.recipes.outputs import Evaluation
 from trainmark.records.result import result
-from trainmark.training.status import divergence, score_first_texts
+from trainmark.training.status import divergence
 
 NAN, INF = float("nan"), float("inf")
 FINITE = {"test": Evaluation(0.5, 0.9, None)}
@@ -39,22 +39,6 @@ def test_if_only_the_evaluation_is_not_finite_the_epochs_last_step_is_named(eval
     evaluations = {split: Evaluation(*one, None) for split, one in evaluations.items()}
     found = divergence(2, 3, np.array([3.0, 2.0, 1.0]), 4.0, evaluations)
     assert found == {"kind": kind, "epoch": 2, "step": 6, "last_finite_loss": 1.0}
-
-
-def test_with_two_classes_the_probability_of_class_1_is_recorded():
-    logits = np.array([[0.0, 3.0], [0.0, -2.0], [9.0, 0.0], [0.0, 1.0]])
-    scores = score_first_texts(logits, np.array([1, 0, 0, 1]), ["n", "p"])
-    assert [[*one.values()][:-1] for one in scores] == [["test", 1, 0, "n"], ["test", 0, 1, "p"]]
-    assert [one["probability"] for one in scores] == pytest.approx([1 / (1 + np.exp(2)), 1 / (1 + np.exp(-3))])
-    assert {type(value) for one in scores for value in one.values()} == {str, int, float}
-
-
-def test_with_more_classes_the_probability_of_the_true_class_is_recorded():
-    scores = score_first_texts(
-        np.log([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8], [0.6, 0.3, 0.1]]), np.array([2, 2, 0]), list("abc")
-    )
-    assert [(one["class_name"], one["index"]) for one in scores] == [("a", 2), ("c", 0)], "no text of b, and no score"
-    assert [one["probability"] for one in scores] == pytest.approx([0.6, 0.5])
 
 
 def epoch(part: str, seconds: float, **evaluations) -> dict:
