@@ -172,19 +172,14 @@ class Session:
         return internals.compares_parameters(self._workflow)
 
     def packed_images(self, wildcards: Wildcards) -> list:
-        """Return the packed images that a training reads.
-
-        Their age is ignored: they hold the images of the prepared dataset, which is an input itself, and may be deleted
-        and made again.
-        """
+        """Return the packed images that a training reads, whatever their age: they may be deleted and made again."""
         return list(map(internals.ancient, self.campaign.packed_images(wildcards)))
 
     def after_gpu_check(self, wildcards: Wildcards) -> list:
         """Return the check of a framework on the GPU (rule check_gpu), which its GPU runs wait for.
 
-        The check is made in each call that trains on the GPU. It must not make finished runs stale, but Snakemake also
-        makes a result again if its set of inputs has changed. Finished runs therefore keep the check as an input, with
-        flags that ignore its age (ancient) and the job that makes it (before_update).
+        Each call that trains on the GPU makes it. Finished runs keep it as an input, as other inputs would make their
+        records again, with flags that ignore its age (ancient) and the job that makes it (before_update).
         """
         checks = products.gpu_check(trainer_of(wildcards))
         if not checks:
@@ -226,8 +221,7 @@ class Session:
     def _whatever_time(self, wildcards: Wildcards, inputs: dict[str, list[str]]) -> dict[str, list[str]]:
         """Return the inputs of a record that names their digests, so that their times do not make it stale.
 
-        Nor do a dataset and mean image that are not there, which are left out: Snakemake would train again on any that
-        are made.
+        A dataset and mean image that are not there are left out: Snakemake would train again on any that are made.
         """
         name, record = wildcards.dataset, RECORD_FILE.format_map(wildcards)
         missing = not all(map(os.path.exists, inputs["dataset"] + inputs["mean"]))

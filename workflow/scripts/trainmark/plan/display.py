@@ -71,12 +71,7 @@ RED, GREEN, YELLOW, PLAIN = (f"\x1b[{code}m" for code in (31, 32, 33, 0))
 
 @dataclass
 class Job:
-    """A running job.
-
-    wildcards: those of its output.
-    log: its log file; None if the rule has none.
-    names_experiment: whether its title does.
-    """
+    """A running job. log: None if its rule has none. names_experiment: whether its title does."""
 
     rule: str
     wildcards: Mapping[str, str]
