@@ -230,7 +230,7 @@ def _provenance(framework, device, gpu):
         "python": "3.11",
         "platform": "Linux",
         "trainmark": "0.1.0",
-        "code": CODE,
+        "code": dict(CODE),
         "git_commit": None,
         "git_clean": None,
         "started": "2025-01-01T00:00:00+00:00",
@@ -373,11 +373,11 @@ def certificate_of(group, trainers, parities):
             "initial_weights_sha256": None, "recipe": copy.deepcopy(RECIPE),
             "experiment": {key: SETTINGS[key] for key in ("seed", "batch_size", "input")},
         },
-        "code": CODE,
+        "code": dict(CODE),
         "parity_classes": {"rounding": 1e-9},
         "trainers": [
             {
-                "trainer": str(trainer), "versions": {trainer.framework: "1.0"}, "code": CODE,
+                "trainer": str(trainer), "versions": {trainer.framework: "1.0"}, "code": dict(CODE),
                 "failure": None, "checks": {},
             }
             for trainer in trainers

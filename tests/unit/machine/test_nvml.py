@@ -11,7 +11,7 @@ GPU, OTHER_GPU, INSTANCE = "GPU-0a1b", "GPU-2c3d", "MIG-4e5f"
 
 DESCRIBED = {
     "name": "NVIDIA H200", "uuid": GPU, "driver_version": "580.95.05", "cuda_version": "12.8",
-    "memory_mib": 143771,
+    "compute_capability": "9.0", "memory_mib": 143771, "pci_bus_id": "00000000:0F:00.0",
 }  # fmt: skip
 
 STATE = {
@@ -41,6 +41,8 @@ class FakeNvml:
             ("nvmlDeviceGetName", INSTANCE): "NVIDIA H200 MIG 1g.18gb",
             ("nvmlDeviceGetMemoryInfo", GPU): SimpleNamespace(total=143771 * 2**20 + 5),
             ("nvmlDeviceGetMemoryInfo", INSTANCE): SimpleNamespace(total=16384 * 2**20),
+            ("nvmlDeviceGetCudaComputeCapability", GPU): [9, 0],
+            ("nvmlDeviceGetPciInfo", GPU): SimpleNamespace(busId="00000000:0F:00.0"),
             ("nvmlDeviceGetCurrentClocksEventReasons", GPU): 0x1,
             ("nvmlDeviceGetMigMode", GPU): [0, 0],  # now, after a reset; the other GPU knows no instances
             ("nvmlDeviceGetPowerUsage", GPU): 76250,

@@ -180,7 +180,7 @@ def test_runs_with_a_problem_are_named_with_what_to_do(tmp_path):
 
 def test_differences_between_runs_have_a_warning(tmp_path):
     other = {
-        "provenance.code.shared": "f" * 16,
+        "provenance.code": {"sha256": "f" * 16, "shared": "f" * 16},
         "provenance.cpu_model": "Other",
         "provenance.versions": {"a": "2.0"},
         "sessions.0.call": "2025-01-02T00:00:00+00:00",

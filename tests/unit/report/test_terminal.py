@@ -103,7 +103,7 @@ def test_agreement_has_a_line_per_pair_of_trainers(printed):
 
 
 def test_runs_that_waited_for_data_or_differ_in_code_and_machine_are_named(printed):
-    other = {"provenance.code.shared": "f" * 16, **ON_ONE_CPU}
+    other = {"provenance.code": {"sha256": "f" * 16, "shared": "f" * 16}, **ON_ONE_CPU}
     text = printed(streamed(record("a", 1), waiting=0.5), record("a", 2, changes=other))
     assert "Waited for data: a on cpu for 50 % of the time (run 1). The loader was" in text
     assert "1 of 2 waited for data" in text
