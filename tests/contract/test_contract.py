@@ -30,8 +30,8 @@ QUICKLY_COMPILED = " ".join([
 OF_TWO_PROGRAMS = "from_memory or unobserved"
 """Tests in which two programs compute the same bits. They do with XLA's own optimization alone."""
 
-QUICK = {("chainer", "tuned"), *((name, "stock") for name in ("chainer", "flax", "keras-jax", "torch"))}
-"""The trainers (framework, loop) of which every `make test` runs the suite: one of each adapter and more."""
+QUICK = {("chainer", "tuned"), *((name, "stock") for name in ("chainer", "flax", "torch"))}
+"""The trainers (framework, loop) of which every `make test` runs the suite. Keras takes as long as these together."""
 
 TRAINERS = [
     pytest.param(name, loop, marks=() if (name, loop) in QUICK else pytest.mark.slow)
@@ -75,6 +75,7 @@ def test_two_programs_compute_the_same_bits(framework, loop):
     run_suite(SUITE, framework, "--loop", loop, "-k", OF_TWO_PROGRAMS, least=4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", ["flax", "keras-jax"])
 def test_the_gpu_path_trains_on_a_second_cpu_device(framework):
     run_suite(
