@@ -70,10 +70,10 @@ def value_of(record, path):
 
 def test_medians_are_those_of_the_records(results, kit):
     records, numbers, found = [read_record(path) for path in results.glob("runs/**/record.json")], numbers_of(kit), 0
-    for (metric, (_, part)), trainer, epochs in product(COLUMNS.items(), ("chainer", "keras-jax"), (5, 20)):
+    for (metric, (_, path)), trainer, epochs in product(COLUMNS.items(), ("chainer", "keras-jax"), (5, 20)):
         own = [one for one in records if (one["run"]["framework"], one["run"]["epochs"]) == (trainer, epochs)]
         used = [one for one in own if one["status"] == "ok" and (metric in LASTING or not one["disturbed"])]
-        values = [value for value in (value_of(one, f"{part}.{metric}") for one in used) if value is not None]
+        values = [value for value in (value_of(one, path) for one in used) if value is not None]
         number = numbers.get(f"{GROUP}/{trainer}-cpu/{epochs}/{metric}")
         assert (number is not None) == bool(values), metric
         if values:

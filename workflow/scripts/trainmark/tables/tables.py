@@ -3,6 +3,8 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,21 +33,21 @@ SETTING = [*GROUP, *TRAINER, "epochs"]
 """The columns that identify a setting. Runs of one setting differ only in their repeat."""
 
 COLUMNS = {
-    "training_seconds": ("training, s", "result"),
-    "first_step_seconds": ("first step, s", "result"),
-    "steady_epoch_seconds": ("steady epoch, s", "result"),
-    "samples_per_second": ("samples/s", "result"),
-    "waiting_share": ("waiting for data", "result"),
-    "test_loss": ("test loss", "result"),
-    "test_accuracy": ("test accuracy", "result"),
-    "test_top5_accuracy": ("test top-5 accuracy", "result"),
-    "train_loss": ("train loss", "result"),
-    "train_accuracy": ("train accuracy", "result"),
-    "peak_host_mib": ("peak memory, MiB", "memory"),
-    "peak_device_mib": ("peak GPU memory, MiB", "memory"),
-    "training_joules": ("energy of training, J", "energy"),
+    "training_seconds": ("training, s", "result.training_seconds"),
+    "first_step_seconds": ("first step, s", "result.first_step_seconds"),
+    "steady_epoch_seconds": ("steady epoch, s", "result.steady_epoch_seconds"),
+    "samples_per_second": ("samples/s", "result.samples_per_second"),
+    "waiting_share": ("waiting for data", "result.waiting_share"),
+    "test_loss": ("test loss", "result.test_loss"),
+    "test_accuracy": ("test accuracy", "result.test_accuracy"),
+    "test_top5_accuracy": ("test top-5 accuracy", "result.test_top5_accuracy"),
+    "train_loss": ("train loss", "result.train_loss"),
+    "train_accuracy": ("train accuracy", "result.train_accuracy"),
+    "peak_host_mib": ("peak memory, MiB", "memory.peak_host_mib"),
+    "peak_device_mib": ("peak GPU memory, MiB", "memory.peak_device_mib"),
+    "training_joules": ("energy of training, J", "energy.training_joules"),
 }
-"""The metrics of the summary. For each name: its heading, and the part of a record that has it."""
+"""The metrics of the summary. For each name: its heading, and the path of its value in a record."""
 
 METRICS = {name: heading for name, (heading, _) in COLUMNS.items()} | {
     "epoch_joules": "energy per epoch, J",
@@ -180,7 +182,7 @@ def _measurements(record: Mapping) -> dict:
     """The values of METRICS and PHASE_METRICS, and the counts of the compilation cache."""
     return {
         "epochs_trained": record["result"]["epochs_trained"],
-        **{name: decode_loss(record[part][name]) for name, (_, part) in COLUMNS.items()},
+        **{name: decode_loss(reduce(getitem, path.split("."), record)) for name, (_, path) in COLUMNS.items()},
         "communication_share": communication_share(record),
         "energy_reason": record["energy"]["reason"],
         **{f"phases.{phase}": record["phases_seconds"][phase] for phase in PHASES},
