@@ -207,7 +207,7 @@ def test_edited_tables_are_named_and_made_again(folder):
         before = path.stat()
         path.write_bytes(path.read_bytes().replace(b"mnist", b"tsinm"))
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-        assert f"{path} is not what this clone computes from the records" in verify(folder).stdout
+        assert f"{path} is not what this clone makes of the records" in verify(folder).stdout
     assert planned(folder) == AFTER_RECORDS
 
 
@@ -265,7 +265,7 @@ def test_swapped_weights_are_named(folder):
     shutil.copy((folder / ONE).with_name("weights.npz"), (folder / OTHER).with_name("weights.npz"))
     found = verify(folder)
     assert found.returncode == 1
-    assert "repeat-2/weights.npz was changed, or belongs to another run" in found.stdout
+    assert "repeat-2/weights.npz was changed, or is of another run" in found.stdout
 
 
 def test_edited_arrays_are_not_trained_on(folder):
