@@ -7,7 +7,7 @@ from functools import reduce
 from operator import getitem
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
@@ -182,7 +182,10 @@ def _measurements(record: Mapping) -> dict:
     """The values of METRICS and PHASE_METRICS, and the counts of the compilation cache."""
     return {
         "epochs_trained": record["result"]["epochs_trained"],
-        **{name: decode_loss(reduce(getitem, path.split("."), record)) for name, (_, path) in COLUMNS.items()},
+        **{
+            name: decode_loss(reduce(getitem, path.split("."), cast(Any, record)))
+            for name, (_, path) in COLUMNS.items()
+        },
         "communication_share": communication_share(record),
         "energy_reason": record["energy"]["reason"],
         **{f"phases.{phase}": record["phases_seconds"][phase] for phase in PHASES},
