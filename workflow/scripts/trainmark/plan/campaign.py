@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.config.load import keys_that_decide
-from trainmark.plan.code_digests import digest, preparing_digest, training_code
+from trainmark.plan.code_digests import digest, preparing_digest, run_code
 from trainmark.plan.figures import FIGURE_FORMATS, figure_arguments, known_figures, options_of_group
 from trainmark.plan.matrix import certified_groups, expand_runs, trained_order
 from trainmark.plan.products import (
@@ -374,9 +374,7 @@ class Campaign:
     @once_per_trainer
     def training_code(self, wildcards: Wildcards) -> str:
         """Digest of the code of a job with a trainer: its run, trace, timed tuning or evaluation of other runs."""
-        if trainer_of(wildcards).framework == FRAMEWORK:
-            return digest("run_command")
-        return training_code(RECIPES[wildcards.recipe], trainer_of(wildcards))["sha256"]
+        return run_code(wildcards.recipe, trainer_of(wildcards))["sha256"]
 
     def certificate_code(self, wildcards: Wildcards) -> list[str]:
         """Digests of the code that compares the traces of a group, and of the code that writes each of them."""
@@ -396,7 +394,7 @@ def _certificate_of(wildcards: Wildcards) -> Path:
 
 
 def _certificate_code(recipe: str, trainers: Sequence[Trainer]) -> list[str]:
-    return [digest("certify"), *(training_code(RECIPES[recipe], trainer)["sha256"] for trainer in trainers)]
+    return [digest("certify"), *(run_code(recipe, trainer)["sha256"] for trainer in trainers)]
 
 
 def option(name: str, files: str | Iterable[str] | None) -> str:

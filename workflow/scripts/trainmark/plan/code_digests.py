@@ -7,8 +7,11 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
+from trainmark.files.checksums import sha256_of
 from trainmark.files.system_files import own_paths
 from trainmark.frameworks.registry import known_frameworks
+from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.command import FRAMEWORK
 from trainmark.recipes.recipe import Recipe
 from trainmark.trainer import Trainer
 
@@ -26,13 +29,8 @@ OF_RUNS = *FILES, "trainmark/trainer.py", "trainmark/plan/run.py", "trainmark/re
 NETWORKS = *OF_RUNS, "trainmark/networks/*.py"
 TRACED = [f"trainmark/parity/{name}.py" for name in ("certified_*", "*_check", "sketches", "trace", "whole_epochs")]
 CHECKED = *NETWORKS, "trainmark/parity/*.py"
-TABLES = (
-    *CHECKED,
-    "trainmark/tables/*.py",
-    "trainmark/variant.py",
-    "trainmark/config/references.*",
-    "trainmark/plan/matrix.py",
-)
+BESIDE_TABLES = [f"trainmark/{name}" for name in ("variant.py", "config/references.*", "plan/matrix.py")]
+TABLES = *CHECKED, *BESIDE_TABLES, "trainmark/tables/*.py"
 FIGURES = *TABLES, "trainmark/report/*.py", "trainmark/report/figures/*.py", "trainmark/plan/figures.py"
 TRAINED = *NETWORKS, *TRACED, *IMAGES, "trainmark/training/*.py", "trainmark/loading/*.py", "trainmark/machine/*.py"
 SHARED = [f"trainmark/frameworks/{name}.py" for name in ("adapter", "layouts", "registry", "sharing", "tuning")]
@@ -66,6 +64,8 @@ WITHOUT_EFFECT = {
 ALSO_OF = {"flax": ("jax_*.py",), "keras": ("jax_*.py", "torch_platform.py")}
 """Files of `frameworks` that an adapter uses besides those that begin with its own name."""
 
+_sha256_of = cache(sha256_of)  # each file is of many jobs
+
 
 def declared_files(kind: str, *further: str, scripts: Path = SCRIPTS) -> dict[str, Path]:
     """Return the files of a kind of job by their path from `scripts`. further: patterns of more, of this job alone."""
@@ -78,7 +78,7 @@ def declared_files(kind: str, *further: str, scripts: Path = SCRIPTS) -> dict[st
 def digest(kind: str, *further: str, scripts: Path = SCRIPTS) -> str:
     """Return the digest of the `declared_files` of a job."""
     files = declared_files(kind, *further, scripts=scripts)
-    lines = [f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n" for name, path in files.items()]
+    lines = [f"{name} {_sha256_of(path)}\n" for name, path in files.items()]
     return hashlib.sha256("".join(lines).encode()).hexdigest()[:HEX_DIGITS]
 
 
@@ -96,6 +96,11 @@ def training_code(recipe: Recipe, trainer: Trainer, scripts: Path = SCRIPTS) -> 
     adapter = [f"trainmark/frameworks/{pattern}" for pattern in (f"{family}_*.py", *ALSO_OF.get(family, ()))]
     network = recipe.architecture.__module__.replace(".", "/") + ".py"
     return code_of_kind("train", *adapter, network, scripts=scripts)
+
+
+def run_code(recipe: str, trainer: Trainer) -> dict[str, str]:
+    """Return the digests of the code of a run: of a command, or of the training of a recipe by its name."""
+    return code_of_kind("run_command") if trainer.framework == FRAMEWORK else training_code(RECIPES[recipe], trainer)
 
 
 def preparing_digest(dataset_format: str, scripts: Path = SCRIPTS) -> str:

@@ -19,7 +19,7 @@ from trainmark.files.system_files import own_paths
 from trainmark.files.whole import write_text
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.paper.kit import FILES, make_kit
-from trainmark.plan.code_digests import code_of_kind, training_code
+from trainmark.plan.code_digests import run_code
 from trainmark.plan.figures import known_figures, options_of_group
 from trainmark.plan.matrix import expand_runs, trained_order
 from trainmark.plan.plan_file import read_plan, refuse_other_folders
@@ -185,9 +185,11 @@ def _check_made(verified: Verified, folder: Path, plan: Mapping) -> None:
             verified.facts.append(f"not compared: {others} figures, drawn by another matplotlib or font")
         drawn_in = {name.parent for name in made}
         for path in own_paths(folder / "figures", "**/*.*"):
-            if path.relative_to(folder).parent in drawn_in and path.relative_to(folder) not in made:
+            if (relative := path.relative_to(folder)) in made:
+                continue
+            if relative.parent in drawn_in:
                 verified.problems.append(f"{path} is not a figure of trainmark; move it elsewhere")
-            elif path.is_file() and path.relative_to(folder) not in made:
+            elif path.is_file():
                 verified.facts.append(f"{path} is of no run in plan.json, and in no report")
 
 
@@ -212,9 +214,7 @@ def _is_as_made(again: Path, file: Path) -> bool:
     Raises DataError if it differs otherwise.
     """
     content, expected = file.read_bytes(), again.read_bytes()
-    if content == expected:
-        return True
-    if file.suffix == ".parquet" and is_same_parquet(file, again):
+    if content == expected or (file.suffix == ".parquet" and is_same_parquet(file, again)):
         return True
     drawn_by = re.search(rb"matplotlib [\w.]+, [\w ]+", expected)
     if drawn_by and drawn_by.group() not in content:
@@ -240,8 +240,5 @@ def _code_of_runs(records: Iterable[Mapping]) -> Iterator[str]:
 
 def _code_of(run: Mapping) -> dict[str, str] | None:
     """The digests of the code with which this clone would make a run; None for an unknown recipe or framework."""
-    trainer = Trainer.of(run)
-    if trainer.framework == FRAMEWORK:
-        return code_of_kind("run_command")
-    known = run["recipe"] in RECIPES and trainer.framework in known_frameworks()
-    return training_code(RECIPES[run["recipe"]], trainer) if known else None
+    is_known = run["recipe"] in RECIPES and run["framework"] in known_frameworks()
+    return run_code(run["recipe"], Trainer.of(run)) if is_known or run["framework"] == FRAMEWORK else None
