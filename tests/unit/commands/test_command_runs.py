@@ -116,6 +116,17 @@ def test_the_record_of_a_command_with_placeholders_and_variables(tmp_path):
     assert words in (folder / "log").read_text()
 
 
+def test_a_file_that_is_written_anew_with_each_epoch_has_times(tmp_path):
+    """A second fit writes to the file of a first one."""
+    program = (
+        "for fit in (9, 1):\n    text = 'epoch,loss'\n    for epoch in (1, 2, 3):\n        time.sleep(0.3)\n"
+        "        text += f'\\n{epoch},{fit / epoch}'\n        open('log.csv', 'w').write(text)"
+    )
+    record = recorded(tmp_path, program, epochs=3, metrics=CSV | {"columns": {"epoch": "epoch", "loss": "loss"}})
+    assert [entry["batch_loss"] for entry in record["curves"]] == [1, 1 / 2, 1 / 3]
+    assert all(entry["seconds"] is None or 0.2 < entry["seconds"] < 0.6 for entry in record["curves"][1:])
+
+
 APPTAINER = """#!/bin/sh
 echo "$@" >> calls
 [ "$1 $2 $4" = "exec --bind --pwd" ] && cd "$5" && shift 6 && exec "$@"

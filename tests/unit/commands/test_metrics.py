@@ -1,13 +1,16 @@
 """Reading what a command reports: each format, the times of the epochs, and one sentence for what can't be read."""
 
 import json
+import os
 
 import pytest
 from command_runs import PATTERN, command_with_defaults
 from records_for_tests import evaluated
 
 from trainmark.commands.curves import curves_of
-from trainmark.commands.metrics import lines_of, read_entries
+from trainmark.commands.entries import lines_of
+from trainmark.commands.followed import FollowedFile
+from trainmark.commands.metrics import read_entries
 from trainmark.errors import CommandError
 
 
@@ -25,6 +28,11 @@ def curves(metrics, text=(), path=None, *, epochs=2, end=10.0):
 
 def seconds_of(*arguments, **options):
     return [entry["seconds"] for entry in curves(*arguments, **options)[0]]
+
+
+def losses_of(entries):
+    """[train losses, test losses]"""
+    return [[entry["evaluations"][split]["loss"] for entry in entries] for split in ("train", "test")]
 
 
 REGEX = metrics_with_defaults(format="regex", pattern=PATTERN)
@@ -54,15 +62,6 @@ def test_epochs_that_are_reported_at_the_same_moment_have_no_times(capsys):
     assert "python -u" in capsys.readouterr().out
 
 
-def test_the_last_of_several_patterns_ends_an_epoch():
-    patterns = [r"Loss: (?P<loss>\S+)", r"Test: \S+ \((?P<test_accuracy>\d+)%\)"]
-    metrics = metrics_with_defaults(format="regex", pattern=patterns, accuracy_of=100)
-    text = chunks_of("Loss: 3", "Loss: 2", "Test: 90/100 (90%)", "Loss: 1", "Test: 95/100 (95%)")
-    entries, _ = curves(metrics, text)
-    assert [entry["batch_loss"] for entry in entries] == [2.0, 1.0]
-    assert [entry["evaluations"]["test"]["accuracy"] for entry in entries] == [0.9, 0.95]
-
-
 def test_progress_bars_and_colours_do_not_hide_a_line():
     text = [
         (1.0, b"\x1b[1m1/9\x1b[0m loss 9\repo"),
@@ -80,7 +79,7 @@ def test_csv_and_keras_csv_logger():
     entries, _ = curves(metrics_with_defaults(format="keras-csv-logger", file="log.csv"), text)
     assert [entry["seconds"] for entry in entries] == [2.0, 1.0]
     assert entries[1]["evaluations"] == {"test": evaluated(0.9, 0.8), "train": evaluated(1.0, 0.7)}
-    own = metrics_with_defaults(format="csv", file="log.csv", columns={"test_loss": "val_loss", "seconds": "loss"})
+    own = metrics_with_defaults(format="csv", file="log.csv", columns={"loss": "val_loss", "seconds": "loss"})
     assert seconds_of(own, text) == [2.0, 1.0]
 
 
@@ -91,7 +90,7 @@ def csv_of(text):
     metrics = metrics_with_defaults(format=form, file="log", columns=columns)
     text = [(float(at), line) for at, line in enumerate(text.encode().splitlines(keepends=True), start=1)]
     entries, _ = curves(metrics, text, end=20.0)
-    return [[entry["evaluations"][split]["loss"] for entry in entries] for split in ("train", "test")]
+    return losses_of(entries)
 
 
 READ_AS_ONE_TABLE = {
@@ -103,6 +102,7 @@ READ_AS_ONE_TABLE = {
     "commas at the end": "epoch,loss,val_loss,\n1,0.5,0.6,\n2,0.4,0.5,,\n",
     "lines without a value": " \n\nepoch,loss,val_loss\n\n1,0.5,0.6\n  \n,,\n2,0.4,0.5\n\n",
     "header again": "epoch,loss,val_loss\n1,0.5,0.6\nepoch,loss,val_loss\n2,0.4,0.5\n",
+    "another header": "epoch,loss\n1,0.5\n2,0.4\nval_loss,lr,epoch\n0.6,7,1\n0.5,7,2\n",
     "numbers with a point": "epoch,loss,val_loss\n0.0,0.5,0.6\n1.0,0.4,0.5\n",
     "JSON, two lines an epoch, blanks and a byte order mark": (
         '\ufeff{" epoch": 1, "loss ": " 0.5", "val_loss": null}\n{"epoch": 1, "val_loss": 0.6}\n'
@@ -142,20 +142,159 @@ def test_log_report_with_an_entry_before_the_training(tmp_path):
     assert seconds_of(metrics, path=file, epochs=3) == [0.5, 2.0, 2.0]
 
 
-def test_tensorboard_has_folders_in_its_tags_and_one_value_for_each_step():
-    metrics = metrics_with_defaults(
-        format="tensorboard", file="run", columns={"loss": "train/loss", "test_accuracy": "accuracy"}
-    )
-    scalars = [
-        [100.0 + 2 * step, step, tag, value]
-        for step in (1, 2, 3)
-        for tag, value in (("train/loss", 1 / step), ("validation/loss", 7.0), ("accuracy", 0.5), ("accuracy", 0.5))
-    ]
-    entries, _ = curves(metrics, chunks_of(*map(json.dumps, scalars)), epochs=3)
-    assert [entry["seconds"] for entry in entries] == [6.0, 2.0, 2.0]  # the first one has what is left of 10 s
-    assert [entry["batch_loss"] for entry in entries] == pytest.approx([1.0, 0.5, 1 / 3])
-    with pytest.raises(CommandError, match=r"file run has 0\.5 and 0\.25 as the tag accuracy at step 3"):
-        curves(metrics, chunks_of(*map(json.dumps, [*scalars, [107.0, 3, "accuracy", 0.25]])), epochs=3)
+TRAIN, TEST = r"train (?P<loss>\S+)", r"test (?P<test_loss>\S+)"
+NUMBERED = [rf"epoch (?P<epoch>\d+) {pattern}" for pattern in (TEST, TRAIN)]
+HEADED = [r"^Epoch (?P<epoch>\d+)", TRAIN, TEST]
+LOSS = r"loss (?P<loss>[0-9.]+)"
+BOARD = metrics_with_defaults(format="tensorboard", file="run", columns={"loss": "train/loss", "test_loss": "loss"})
+
+
+def of_regex(pattern, text):
+    """Lines of an output, separated by bars."""
+    return metrics_with_defaults(format="regex", pattern=pattern), chunks_of(*text.split(" | "))
+
+
+def of_board(*further):
+    scalars = [(1, "train/loss", 0.5), (2, "train/loss", 0.4), (1, "loss", 0.6), (2, "loss", "NaN")]
+    rows = [(100 + 2 * step, step, tag, float(value), "a") for step, tag, value in scalars]
+    return BOARD, chunks_of(*map(json.dumps, [*rows, *further]))
+
+
+def of_json(row):
+    columns = {"epoch": "epoch", "loss": "loss"}
+    return metrics_with_defaults(format="json-lines", columns=columns), chunks_of(row, '{"epoch": 2, "loss": 0.4}')
+
+
+ONE_NAME_SEVERAL_VALUES = {
+    "each line names its epoch, in any order": (
+        *of_regex(NUMBERED, "epoch 1 train .5 | epoch 1 test .6 | epoch 2 train .4 | epoch 2 test .5"),
+        [[0.5, 0.4], [0.6, 0.5]],
+    ),
+    "all tests before all trainings": (
+        *of_regex(NUMBERED, "epoch 2 test .5 | epoch 1 test .6 | epoch 1 train .5 | epoch 2 train .4"),
+        [[0.5, 0.4], [0.6, 0.5]],
+    ),
+    "a number above its lines": (
+        *of_regex(HEADED, "Epoch 1/2 | train .5 | test .6 | Epoch 2/2 | train .4 | test .5"),
+        [[0.5, 0.4], [0.6, 0.5]],
+    ),
+    "of several lines of a training, the last": (
+        *of_regex([TRAIN, TEST], "train 3 | train .5 | test .6 | train .4 | test .5"),
+        [[0.5, 0.4], [0.6, 0.5]],
+    ),
+    "patterns in another order than their lines": (
+        *of_regex([TEST, TRAIN], "train .5 | test .6 | train .4 | test .5"),
+        "the line 'train .5', which names no epoch",
+    ),
+    "one pattern without a number": (
+        *of_regex([TEST, NUMBERED[1]], "epoch 1 train .5 | test .6 | epoch 2 train .4 | test .5"),
+        "the line 'test .6', which names no epoch",
+    ),
+    "a test that is not made in each epoch": (
+        *of_regex([TEST, TRAIN], "test .6 | train .5 | train .4"), "names no epoch, and the patterns do not match",
+    ),
+    "a line after the last epoch": (
+        *of_regex([TRAIN, TEST], "train .5 | test .6 | train .4 | test .5 | best train .4"), "which names no epoch",
+    ),
+    "two ranks": (*of_regex(NUMBERED, "epoch 1 train .5 | epoch 1 train .6"), "epoch 1 twice, with loss 0.5 and 0.6"),
+    "two patterns for one name": (*of_regex([r"a (?P<loss>\S+)", r"b (?P<loss>\S+)"], "a 1 | b 2"), "1 and 2 as loss"),
+    "two places of a line": (*of_regex(r"loss: (?P<loss>\S+)", "loss: .5 val_loss: .6"), "0.5 and 0.6 as loss in"),
+    "one place under two names": (
+        *of_regex([r"loss: (?P<loss>\S+)", r"val_loss: (?P<test_loss>\S+)"], "loss: .5 | val_loss: .6"),
+        r"'.6' as loss and as test_loss in the line 'val_loss: .6'",
+    ),
+    "equal reports": (
+        *of_regex(PATTERN, f"{line(1)} | {line(1)} | {line(2, 'nan')} | {line(2, 'NaN')}"), [[0.5, "NaN"]],
+    ),
+    "an exponent": (*of_regex(LOSS, "loss 9.5e-05 | loss 1"), "has 9.5e-05 in the line .*, of which .* reads '9.5'"),
+    "a decimal comma": (*of_regex(LOSS, "loss 0,95 | loss 1"), "has 0,95 in the line"),
+    "thousands": (*of_regex(LOSS, "loss 1,234.5 | loss 1"), "has 1,234.5 in the line"),
+    "German thousands": (*of_regex(LOSS, "loss 1.234,5 | loss 1"), "has 1.234,5 in the line"),
+    "a sign": (*of_regex(r"loss.*?(?P<loss>[0-9.]+)", "loss: -0.5 | loss 1"), "has -0.5 in the line"),
+    "some digits": (*of_regex(r"loss (?P<loss>\d\.\d)", "loss 0.55 | loss 1"), "has 0.55 in the line"),
+    "a thousand's letter": (*of_regex(LOSS, "loss 1.2k | loss 1"), "has 1.2k in the line"),
+    "minutes": (*of_regex(r"took (?P<seconds>\d+)", "took 1:23 | took 1"), "has 1:23 in the line"),
+    "milliseconds": (*of_regex(r"took (?P<seconds>\d+)", "took 350 ms | took 1"), "has 350 ms in the line"),
+    "seconds beside minutes": (*of_regex(r"(?P<seconds>\d+)s", "took 1m 23s | took 1s"), "has 1m 23 in the line"),
+    "what is no part of a number": (
+        *of_regex(r"-(?P<epoch>\d+)/2,(?P<loss>[0-9.]+),(?P<test_loss>[0-9.]+)\.", "x-1/2,0.5,0.6. | x-2/2,0.4,0.5."),
+        [[0.5, 0.4], [0.6, 0.5]],
+    ),
+    "a key of JSON": (*of_json('{"epoch": 1, "loss": 0.5, " loss": 0.6}'), "has 0.5 and 0.6 as 'loss' in one object"),
+    "an equal key of JSON": (*of_json('{"epoch": 1, "loss": 0.5, "loss": 0.5}'), [[0.5, 0.4]]),
+    "scalars in two folders": (*of_board((108, 1, "validation/loss", 7.0, "validation/a")), [[0.5, 0.4], [0.6, "NaN"]]),
+    "an equal scalar": (*of_board((104, 2, "loss", float("nan"), "b")), [[0.5, 0.4], [0.6, "NaN"]]),
+    "scalars of two ranks": (*of_board((104, 2, "loss", 0.25, "b")), "the tag loss at step 2: nan in a and 0.25 in b"),
+    "scalars in other folders": (
+        BOARD, chunks_of(json.dumps([1.0, 1, "validation/loss", 0.5, "a"])), "lacks the tag loss; it has validation"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ONE_NAME_SEVERAL_VALUES)
+def test_one_name_has_one_value(case):
+    metrics, text, expected = ONE_NAME_SEVERAL_VALUES[case]
+    if isinstance(expected, str):
+        with pytest.raises(CommandError, match=expected):
+            curves(metrics, text, end=99.0)
+    else:
+        entries, _ = curves(metrics, text, end=99.0)
+        assert losses_of(entries)[: len(expected)] == expected
+
+
+def test_tensorboard_has_times():
+    assert seconds_of(*of_board()) == [8.0, 2.0]  # the first one has what is left of 10 s
+
+
+ROWS = metrics_with_defaults(format="csv", file="log", columns={"epoch": "e", "loss": "l", "test_loss": "v"})
+UNNUMBERED = ROWS | {"columns": {"loss": "l", "test_loss": "v"}}
+FIRST, BOTH = "e,l,v\n1,.5,.6\n", "e,l,v\n1,.5,.6\n2,.4,.5\n"
+WITHOUT_TIMES = [None, None]
+WRITTEN = {
+    "appended": (ROWS, {1: "e,l,v\n", 3: FIRST, 5: BOTH}, [3, 2]),
+    "a piece of a line": (ROWS, {1: "e,l,v\n1,.", 3: FIRST, 5: BOTH.rstrip()}, [3, 2]),
+    "anew with each epoch": (ROWS, {3: FIRST, 4.99: "", 5: BOTH}, [3, 2]),
+    "with a column more": (UNNUMBERED, {3: "l,v\n.5,.6\n", 5: "a,l,v\n,.5,.6\n.9,.4,.5\n"}, [3, 2]),
+    "with other columns": (UNNUMBERED, {3: "x,v\n.5,.6\n", 5: "v,l\n.6,.5\n.5,.4\n"}, WITHOUT_TIMES),
+    "the newest row first": (ROWS, {3: FIRST, 5: "e,l,v\n2,.4,.5\n1,.5,.6\n"}, [3, 2]),
+    "the newest row first, without numbers": (
+        UNNUMBERED, {3: "l,v\n.5,.6\n", 5: "l,v\n.4,.5\n.5,.6\n"}, "the report of epoch 2 before that of epoch 1",
+    ),
+    "a second fit": (ROWS, {1: "e,l,v\n1,9,9\n2,8,8\n", 2: "", 4: FIRST, 7: BOTH}, [4, 3]),
+    "a second fit with an equal row": (ROWS, {1: FIRST, 2: "e,l,v\n", 4: FIRST, 7: BOTH}, [4, 3]),
+    "a second fit after the first": (ROWS, {1: "e,l,v\n1,9,9\n", 3: "e,l,v\n1,9,9\n1,.5,.6\n"}, "has epoch 1 twice"),
+    "replaced": (ROWS, {1: "e,l,v\n1,9,9\n", 4: FIRST, 7: BOTH}, WITHOUT_TIMES),
+    "edited in place": (ROWS, {1: "e,l,v\n1,9,.6\n", 3: FIRST, 5: BOTH}, WITHOUT_TIMES),
+    "shortened": (ROWS, {1: BOTH, 3: FIRST}, "has 1 epoch, and the run is of 2"),
+    "removed": (ROWS, {1: BOTH, 3: None}, "has no epoch"),
+    "shares of epochs": (ROWS, {3: "e,l,v\n.94,.5,.6\n", 5: "e,l,v\n.94,.5,.6\n1.88,.4,.5\n"}, [3, 2]),
+    "half epochs": (ROWS, {3: "e,l,v\n.5,.5,.6\n1,.4,.5\n"}, "the epochs 0.5, 1, which do not follow"),
+    "steps": (ROWS, {3: "e,l,v\n100,.5,.6\n200,.4,.5\n"}, "the epochs 100, 200, which .*; if these are steps"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRITTEN)
+def test_a_file_is_read_as_it_is_at_its_end(case, tmp_path):
+    """Each state of the file is looked at up to three times."""
+    metrics, states, expected = WRITTEN[case]
+    file = FollowedFile(tmp_path / "log")
+    for (at, text), following in zip(states.items(), [*states, 9][1:], strict=True):
+        if text is None:
+            (tmp_path / "log").unlink()
+        else:
+            (tmp_path / "log").write_text(text)
+            os.utime(tmp_path / "log", (at, at))
+        for look in range(3):
+            if at + look / 50 < following:
+                file.look(at + look / 50)
+    file.end(9.0)
+    if isinstance(expected, str):
+        with pytest.raises(CommandError, match=expected):
+            curves(metrics, file.chunks)
+    else:
+        entries, _ = curves(metrics, file.chunks)
+        assert [entry["seconds"] for entry in entries] == expected
+        assert losses_of(entries) == [[0.5, 0.4], [0.6, 0.5]]
 
 
 TIMED = metrics_with_defaults(format="regex", pattern=r"took (?P<seconds>\S+)")

@@ -291,6 +291,11 @@ def of_metrics(sentence, **metrics):
         of_metrics("file: the format keras-csv-logger is read from a file", format="keras-csv-logger"),
         of_metrics("file: found '../log'", format="csv", file="../log"),
         of_metrics(
+            "columns.test_loss: found l, which is loss, too; allowed: a column of its own for each",
+            format="json-lines",
+            columns={"loss": "l", "test_loss": "l"},
+        ),
+        of_metrics(
             "columns: found both seconds and elapsed_seconds; allowed: one of them",
             format="json-lines",
             columns={"loss": "l", "seconds": "s", "elapsed_seconds": "t"},

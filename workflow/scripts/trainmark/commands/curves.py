@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from trainmark.commands.metrics import Entry, source_of
+from trainmark.commands.entries import Entry, source_of
 from trainmark.errors import CommandError
-from trainmark.recipes.command import FORMATS, columns_of
+from trainmark.recipes.command import FORMATS, LINE_FORMATS, columns_of
 from trainmark.records.record import encode_loss
 from trainmark.records.result import untimed
 
@@ -100,11 +100,19 @@ def _check_columns(metrics: Mapping, entries: Sequence[Entry]) -> None:
 
 
 def _check_numbers(metrics: Mapping, entries: Sequence[Entry], before: Entry | None) -> None:
-    """Raise CommandError if the epochs' own numbers do not follow each other."""
+    """Raise CommandError if the epochs' own numbers do not follow each other.
+
+    Shares of epochs do, such as 0.94 and 1.88, which Hugging Face's Trainer logs if batches are left over.
+    """
     numbers = [entry.values["epoch"] for entry in [before, *entries] if entry and "epoch" in entry.values]
-    if any(later != earlier + 1 for earlier, later in pairwise(numbers)):
+    whole = [math.ceil(number) if math.isfinite(number) else math.nan for number in numbers]
+    in_shares = whole == [*range(0 if before else 1, len(entries) + 1)]
+    if not in_shares and any(later != earlier + 1 for earlier, later in pairwise(numbers)):
         first = ", ".join(f"{number:g}" for number in numbers[:8])
-        raise CommandError(f"{source_of(metrics)} has the epochs {first}, which do not follow each other")
+        raise CommandError(
+            f"{source_of(metrics)} has the epochs {first}, which do not follow each other; if these are steps or "
+            "batches, read the number of the epoch instead or, if each report is of one epoch, none"
+        )
 
 
 def _seconds(
@@ -112,8 +120,8 @@ def _seconds(
 ) -> Sequence[float | None]:
     """Return the time of each epoch: the command's own or, without one, between the moments of two reports.
 
-    All are None if two reports came within MOMENT_SECONDS: the epochs are too short, or the command's output was held
-    back in a buffer.
+    All are None if two reports came within MOMENT_SECONDS (the epochs are too short, or the command's output was held
+    back in a buffer), or if a file was written anew, so that the moments are not known.
     """
     ran_seconds = end - start
     if all("seconds" in entry.values for entry in entries):
@@ -132,8 +140,21 @@ def _seconds(
         if before:
             moments[0] = before.seen
         if None in moments:
-            raise CommandError(f"{source_of(metrics)} has no times: name seconds or elapsed_seconds in columns")
+            if metrics["format"] not in LINE_FORMATS:
+                raise CommandError(f"{source_of(metrics)} has no times: name seconds or elapsed_seconds in columns")
+            print(
+                f"{source_of(metrics)} was written anew with other lines: the run is kept without times of its epochs. "
+                "Let the command append its lines, or name seconds or elapsed_seconds in columns",
+                flush=True,
+            )
+            return [None] * len(entries)
         seconds = [later - earlier for earlier, later in pairwise(moments)]  # type: ignore[operator]
+        if min(seconds) < 0:
+            late = next(epoch for epoch, value in enumerate(seconds) if value < 0)
+            raise CommandError(
+                f"{source_of(metrics)} has the report of epoch {late + 1} before that of epoch {late}: read the group "
+                "or column epoch, and let the command write its epochs in their order"
+            )
         if min(seconds[1:], default=1.0) < MOMENT_SECONDS:
             print(
                 f"{source_of(metrics)} reports several epochs at the same moment: the run is kept without times of its "

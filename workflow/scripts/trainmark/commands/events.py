@@ -1,4 +1,5 @@
-"""Prints the scalars of TensorBoard's event files in a folder, each as a line of JSON: wall time, step, tag and value.
+"""Prints the scalars of TensorBoard's event files in a folder, each as a line of JSON: wall time, step, tag, value
+and file.
 
 It is run by a Python that has tensorboard or TensorFlow, the command's or trainmark's own. The folders below the one
 that is read are part of the tag (train/epoch_loss).
@@ -31,5 +32,6 @@ for file in sorted(folder.rglob("*tfevents*")):
             number = array_of(value.tensor) if value.HasField("tensor") else value.simple_value
             is_scalar = value.HasField("simple_value") or (value.HasField("tensor") and number.dtype == "float32")
             if is_scalar and getattr(number, "size", 1) == 1:
-                tag = "/".join([*file.relative_to(folder).parent.parts, value.tag])
-                print(json.dumps([event.wall_time, event.step, tag, float(number)]))
+                place = file.relative_to(folder)
+                tag = "/".join([*place.parent.parts, value.tag])
+                print(json.dumps([event.wall_time, event.step, tag, float(number), str(place)]))

@@ -13,21 +13,20 @@ from pathlib import Path
 
 import psutil
 
+from trainmark.commands.entries import Chunks
+from trainmark.commands.followed import LARGEST_BYTES, LARGEST_MIB, FollowedFile
 from trainmark.commands.guard import adopt_orphans, end_descendants
-from trainmark.commands.metrics import LARGEST_MIB
 from trainmark.errors import CommandError
 
 GUARD = Path(__file__).with_name("guard.py")
 
 POLL_SECONDS = 0.02
-"""Time between two looks at a file whose growth tells the times of the epochs."""
+"""Time between two looks at a file that tells the times of the epochs while it is written."""
 
 MEMORY_POLL_SECONDS = 0.5
 """Time between two looks at the memory of the command's processes."""
 
 CHUNK_BYTES = 1 << 16
-
-LARGEST_BYTES = LARGEST_MIB * 2**20
 
 
 @dataclass
@@ -36,7 +35,7 @@ class Ran:
 
     start, end: on the clock of `time.monotonic`.
     output: pieces of its standard output and error, with the time at which each was read.
-    grown: pieces of the followed file, likewise; empty without one.
+    followed: pieces of the followed file at its end, likewise; empty without one.
     code: its exit status, or minus the number of the signal that ended it.
     stopped_seconds: for how long it was stopped (SIGSTOP).
     left: the names of the processes that it left behind, which were stopped.
@@ -46,7 +45,7 @@ class Ran:
     start: float = 0.0
     end: float = 0.0
     output: list[tuple[float, bytes]] = field(default_factory=list)
-    grown: list[tuple[float, bytes]] = field(default_factory=list)
+    followed: Chunks = ()
     code: int | None = None
     stopped_seconds: float = 0.0
     left: list[str] = field(default_factory=list)
@@ -56,7 +55,7 @@ class Ran:
 class CommandProcess:
     """A command that runs in a folder.
 
-    follow: a file that is followed while it grows; None for none.
+    follow: a file that is followed while it is written; None for none.
     limit_mib: the largest resident memory of its processes together; None for no limit.
     """
 
@@ -69,7 +68,7 @@ class CommandProcess:
         limit_mib: float | None,
     ) -> None:
         self._words, self._folder, self._variables = words, folder, variables
-        self._follow, self._limit_mib = follow, limit_mib
+        self._follow, self._limit_mib = FollowedFile(follow) if follow else None, limit_mib
         self._guard: subprocess.Popen | None = None
         self._excess: str | None = None
         self._ran = Ran()
@@ -137,19 +136,15 @@ class CommandProcess:
             with suppress(OSError):  # a full disk: the run itself says so when it writes its record
                 os.write(sys.stdout.fileno(), data)
 
-    def _watch_file(self, path: Path, done: threading.Event) -> None:
-        size_bytes, ended = 0, False
-        while not ended:
+    def _watch_file(self, file: FollowedFile, done: threading.Event) -> None:
+        ended = False
+        while not ended and file.size_bytes <= LARGEST_BYTES:
             ended = done.wait(POLL_SECONDS)
-            with suppress(OSError):
-                if path.stat().st_size > size_bytes:
-                    with open(path, "rb") as stream:
-                        stream.seek(size_bytes)
-                        data = stream.read(LARGEST_BYTES + 1 - size_bytes)
-                    size_bytes += len(data)
-                    self._ran.grown.append((time.monotonic(), data))
-            if size_bytes > LARGEST_BYTES:
-                return self._refuse(too_large(path))
+            file.look(time.monotonic())
+        file.end(time.monotonic())
+        self._ran.followed = file.chunks
+        if file.size_bytes > LARGEST_BYTES:
+            self._refuse(too_large(file.path))
 
     def _watch_memory(self, limit_mib: float, done: threading.Event) -> None:
         assert self._guard is not None

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainmark.commands.curves import curves_of
+from trainmark.commands.entries import Chunks, lines_of
+from trainmark.commands.followed import LARGEST_BYTES
 from trainmark.commands.launch import environment_of, interpreter_of, scalars_of, variables_of, words_of
-from trainmark.commands.metrics import Chunks, lines_of, read_entries
-from trainmark.commands.process import LARGEST_BYTES, CommandProcess, Ran, too_large
+from trainmark.commands.metrics import read_entries
+from trainmark.commands.process import CommandProcess, Ran, too_large
 from trainmark.errors import CommandError
 from trainmark.files.checksums import sha256_of
 from trainmark.files.seal import digest_of
@@ -108,7 +110,7 @@ class CommandRun:
         if gpu:
             self._provenance["gpu"] |= {"at_end": nvml.state(gpu)}
         metrics, path = self.command["metrics"], self._metrics_path()
-        text = ran.grown if self._followed() else ran.output
+        text = ran.followed if self._followed() else ran.output
         if ran.code == 0 and path and path.exists() and metrics["format"] == "tensorboard":
             text = scalars_of(interpreter, path, variables, self._folder)
         return self._record(ran, text, machine, energy)
@@ -140,7 +142,7 @@ class CommandRun:
         return self._folder / file if file else None
 
     def _followed(self) -> Path | None:
-        """Return the file whose growth tells the times of the epochs."""
+        """Return the file that tells the times of the epochs while it is written."""
         return self._metrics_path() if self.command["metrics"]["format"] in LINE_FORMATS else None
 
     # --- after the command --------------------------------------------------------------------------------------

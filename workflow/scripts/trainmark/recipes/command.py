@@ -170,13 +170,17 @@ def _metrics_problems(metrics: Mapping) -> Iterator[tuple[tuple[str, ...], str]]
         yield ("file",), f"the format {name} is read from a file; allowed: a path in the command's folder"
     if form.has_times and (late := [key for key in ("epoch", "seconds", "elapsed_seconds") if key in columns]):
         yield ("columns", late[0]), f"the format {name} has its own epochs and times; allowed: loss, accuracy, ..."
+    read = list(columns.values())
+    if twice := next((column for column in read if read.count(column) > 1), None):
+        metric, other, *_ = (name for name in columns if columns[name] == twice)
+        yield ("columns", other), f"found {twice}, which is {metric}, too; allowed: a column of its own for each"
     if {"seconds", "elapsed_seconds"} <= set(columns):
         yield ("columns",), "found both seconds and elapsed_seconds; allowed: one of them"
 
 
 def _pattern_problems(metrics: Mapping) -> Iterator[tuple[tuple[str, ...], str]]:
     patterns = patterns_of(metrics)
-    allowed = f"a regular expression with named groups, (?P<loss>...), of the names {', '.join(METRICS)}"
+    allowed = f"a regular expression with named groups, (?P<loss>\\S+), of the names {', '.join(METRICS)}"
     if not patterns:
         yield ("pattern",), f"the format regex needs it; allowed: {allowed}"
     if metrics["columns"]:
