@@ -262,6 +262,8 @@ WRITTEN = {
     ),
     "a second fit": (ROWS, {1: "e,l,v\n1,9,9\n2,8,8\n", 2: "", 4: FIRST, 7: BOTH}, [4, 3]),
     "a second fit with an equal row": (ROWS, {1: FIRST, 2: "e,l,v\n", 4: FIRST, 7: BOTH}, [4, 3]),
+    "removed, and a second fit with an equal row": (ROWS, {1: BOTH, 2: None, 4: FIRST, 7: BOTH}, [4, 3]),
+    "shortened to an equal row": (ROWS, {1: BOTH, 4: FIRST, 7: BOTH}, WITHOUT_TIMES),
     "a second fit after the first": (ROWS, {1: "e,l,v\n1,9,9\n", 3: "e,l,v\n1,9,9\n1,.5,.6\n"}, "has epoch 1 twice"),
     "replaced": (ROWS, {1: "e,l,v\n1,9,9\n", 4: FIRST, 7: BOTH}, WITHOUT_TIMES),
     "edited in place": (ROWS, {1: "e,l,v\n1,9,.6\n", 3: FIRST, 5: BOTH}, WITHOUT_TIMES),

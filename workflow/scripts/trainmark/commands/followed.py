@@ -40,28 +40,28 @@ class FollowedFile:
 
     def look(self, seen: float) -> None:
         """Read what was appended. A file that was written anew is read when it is the same at the next look, too."""
-        with suppress(OSError):  # not there yet, or between two files
+        state = None
+        with suppress(OSError):  # there is no file yet, or no more
             status = os.stat(self.path)
             state = (status.st_ino, status.st_size, status.st_mtime_ns)
-            if state != self._state:
-                self._state, self._state_seen = state, seen
-                self._is_read = self._read_appended(seen)
-            elif not self._is_read:
-                self._replace(self._read(0), self._state_seen)
-                self._is_read = True
+        if state != self._state:
+            self._state, self._state_seen = state, seen
+            self._is_read = self._read_appended(seen)
+        elif not self._is_read:
+            self._replace(self._read(0), self._state_seen)
+            self._is_read = True
 
     def end(self, seen: float) -> None:
         """Read the file as it is at its end, whatever was seen before."""
-        data = b""
-        with suppress(OSError):
-            data = self._read(0)
+        data = self._read(0)
         if data != b"".join(data for _, data in self.chunks):
             self._replace(data, seen)
 
     def _read(self, at: int) -> bytes:
-        with open(self.path, "rb") as stream:
+        with suppress(OSError), open(self.path, "rb") as stream:
             stream.seek(at)
             return stream.read(LARGEST_BYTES + 1 - at)
+        return b""
 
     def _read_appended(self, seen: float) -> bool:
         """Read what follows the known text, and say whether the file still has that before it."""
@@ -74,12 +74,14 @@ class FollowedFile:
         return True
 
     def _replace(self, data: bytes, seen: float) -> None:
-        """Take another text. Lines that were there keep their times; the others are new, if nothing else went."""
+        """Take another text. Lines that were there keep their times, and the others are new, if nothing was removed."""
         times: dict[Key, float | None] = {key: at for at, key, _ in _keyed(self.chunks)}
         lines = [(key, line) for _, key, line in _keyed([(seen, data)])]
         gone = times.keys() - {key for key, _ in lines}
         if gone and lines and {*next(iter(times))[0]} < {*lines[0][0][0]}:
             gone -= {next(iter(times))}  # a header that has got a column
+        if len(lines) < len(times):  # begun anew: a line that is there again may be another one
+            times = {}
         self.chunks = [(times.get(key, None if gone else seen), line) for key, line in lines]
         self.size_bytes, self._ending = len(data), data[-COMPARED_BYTES:]
 
