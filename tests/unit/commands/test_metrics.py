@@ -214,6 +214,8 @@ ONE_NAME_SEVERAL_VALUES = {
     "some digits": (*of_regex(r"loss (?P<loss>\d\.\d)", "loss 0.55 | loss 1"), "has 0.55 in the line"),
     "a thousand's letter": (*of_regex(LOSS, "loss 1.2k | loss 1"), "has 1.2k in the line"),
     "minutes": (*of_regex(r"took (?P<seconds>\d+)", "took 1:23 | took 1"), "has 1:23 in the line"),
+    "no minutes": (*of_regex(r"(?P<loss>\S+) 00:(?P<seconds>\d+)", ".5 00:08 | .4 00:02"), [[0.5, 0.4]]),
+    "the minutes of seconds": (*of_regex(r"took (?P<seconds>\d+)", "took 00:08 | took 00:02"), "has 00:08 in the line"),
     "milliseconds": (*of_regex(r"took (?P<seconds>\d+)", "took 350 ms | took 1"), "has 350 ms in the line"),
     "seconds beside minutes": (*of_regex(r"(?P<seconds>\d+)s", "took 1m 23s | took 1s"), "has 1m 23 in the line"),
     "what is no part of a number": (

@@ -124,7 +124,8 @@ def _cut_number(line: str, name: str, span: tuple[int, int], spans: Sequence[tup
     if any(other_start == end + 1 or other_end == start - 1 for other_start, other_end in spans):
         return None
     for number in (TIMES if name.endswith("seconds") else NUMBERS).finditer(line):
+        first = number.start() + len(re.match("(?:0+:)*", number[0])[0])  # type: ignore[index]  # of 00:18, the 18
         overlaps = number.start() < end and start < number.end()
-        if overlaps and not (start <= number.start() and number.end() <= end):
+        if overlaps and not (start <= first and number.end() <= end):
             return number[0]
     return None
