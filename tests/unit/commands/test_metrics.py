@@ -69,7 +69,7 @@ def test_progress_bars_and_colours_do_not_hide_a_line():
         (3.0, b"\b\b"),
     ]
     metrics = metrics_with_defaults(format="regex", pattern=r"och 1 loss (?P<loss>\S+)")
-    assert seconds_of(metrics, text, epochs=1) == [3.0]
+    assert seconds_of(metrics, text, epochs=1) == [2.0]
     before, after = "é\n".encode()[:1], "é\n".encode()[1:]
     assert list(lines_of([(1.0, before), (2.0, after)])) == [(2.0, "é")], "a character in two pieces is one"
 
@@ -133,6 +133,33 @@ def test_json_lines_of_other_events_are_left_out():
     assert seconds_of(metrics, chunks_of(*rows)) == [3.5, 1.5]
 
 
+def test_times_that_a_command_gives(tmp_path, capsys):
+    """A line is over with its last character; minutes, a clock that began before the command, and none at all."""
+    bars = [(at, f"\repoch {at:g} loss 1".encode()) for at in (1.0, 2.0)]
+    number = metrics_with_defaults(format="regex", pattern=r"epoch (?P<epoch>\d) loss (?P<loss>\d)")
+    assert seconds_of(number, [*bars, (9.0, b"\n")]) == [1.0, 1.0]
+    for metric, rows, expected in (
+        ("seconds", ("1,0:02", "1,1:03"), [2.0, 63.0]),
+        ("elapsed_seconds", ("1,1732795200.5", "1,1732795203"), [87.5, 2.5]),
+        ("seconds", ("1,1", "1,0"), [None, None]),
+    ):
+        metrics = metrics_with_defaults(format="csv", file="log", columns={"loss": "l", metric: "t"})
+        assert seconds_of(metrics, chunks_of("l,t", *rows), end=90.0) == expected
+    assert "too coarse" in capsys.readouterr().out
+
+
+def test_a_file_that_changes_at_each_look_and_a_pipe(tmp_path):
+    file = FollowedFile(tmp_path / "log")
+    for at in range(50):
+        (tmp_path / "log").write_text(f"e,l,v\n{'2,.4,.5' if at > 20 else ''}\n1,.5,.6\n#{at}")
+        os.utime(tmp_path / "log", (at, at))
+        file.look(at / 50)
+    file.end(1.0)
+    assert {at for at, line in file.chunks if line.startswith(b"2")} == {None}
+    os.mkfifo(tmp_path / "pipe")
+    FollowedFile(tmp_path / "pipe").end(1.0)
+
+
 def test_log_report_with_an_entry_before_the_training(tmp_path):
     rows = [{"epoch": number, "main/loss": 1.0, "elapsed_time": 0.5 + 2.0 * number} for number in range(3)]
     file = tmp_path / "log"
@@ -160,6 +187,14 @@ def of_board(*further):
     return BOARD, chunks_of(*map(json.dumps, [*rows, *further]))
 
 
+TABLE = metrics_with_defaults(format="csv", file="log.csv", columns={"epoch": "epoch", "loss": "loss"})
+
+
+def of_table(*rows, header="epoch,loss,lr", columns=None):
+    """A table of CSV."""
+    return TABLE | {"columns": columns or TABLE["columns"]}, chunks_of(header, *rows)
+
+
 def of_json(row):
     columns = {"epoch": "epoch", "loss": "loss"}
     return metrics_with_defaults(format="json-lines", columns=columns), chunks_of(row, '{"epoch": 2, "loss": 0.4}')
@@ -179,25 +214,47 @@ ONE_NAME_SEVERAL_VALUES = {
         [[0.5, 0.4], [0.6, 0.5]],
     ),
     "of several lines of a training, the last": (
-        *of_regex([TRAIN, TEST], "train 3 | train .5 | test .6 | train .4 | test .5"),
+        *of_regex([TRAIN, TEST], "1/2 train 3 | 2/2 train .5 | test .6 | 1/2 train .4 | test .5 | test .5"),
         [[0.5, 0.4], [0.6, 0.5]],
+    ),
+    "several lines that differ in nothing else": (
+        *of_regex([TRAIN, TEST], "train 3 | train .5 | test .6"), "has an epoch twice, with loss 3 and 0.5",
+    ),
+    "several lines of other words": (
+        *of_regex([r"loss (?P<loss>\S+)", TEST], "1/2 loss 3 | 2/2 val loss .5 | test .6"), "with loss 3 and 0.5",
+    ),
+    "two processes under a heading": (
+        *of_regex(HEADED, "Epoch 1 | train .5 | test .6 | train .4 | test .5"), "epoch 1 twice, with loss 0.5 and 0.4",
+    ),
+    "a test in each second epoch, under a heading": (
+        *of_regex(HEADED, "Epoch 1 | train .5 | Epoch 2 | test .5 | train .4"), [[0.5, 0.4], [None, 0.5]],
+    ),
+    "a line before the headings": (*of_regex(HEADED, "test 9 | Epoch 1 | train .5"), "'test 9' before any line"),
+    "a pattern of no line": (*of_regex(NUMBERED, "epoch 1 train .5 | epoch 2 train .4"), "no line that matches the pa"),
+    "training counts from 0 and test from 1": (
+        *of_regex(NUMBERED, "epoch 0 train .5 | epoch 1 test .6 | epoch 1 train .4 | epoch 2 test .5"),
+        "the epochs 0 to 2, and some of them lack a value",
+    ),
+    "a test before the training": (
+        *of_regex(NUMBERED, "epoch 0 test 9 | epoch 1 train .5 | epoch 2 train .4 | epoch 2 test .5"),
+        [[0.5, 0.4], [None, 0.5]],
     ),
     "patterns in another order than their lines": (
         *of_regex([TEST, TRAIN], "train .5 | test .6 | train .4 | test .5"),
-        "the line 'train .5', which names no epoch",
+        "no match of .test .* beside the line 'train .5'",
     ),
     "one pattern without a number": (
         *of_regex([TEST, NUMBERED[1]], "epoch 1 train .5 | test .6 | epoch 2 train .4 | test .5"),
-        "the line 'test .6', which names no epoch",
+        "no match of .test .* beside the line 'epoch 1 train .5'",
     ),
     "a test that is not made in each epoch": (
-        *of_regex([TEST, TRAIN], "test .6 | train .5 | train .4"), "names no epoch, and the patterns do not match",
+        *of_regex([TEST, TRAIN], "test .6 | train .5 | train .4"), "no match of .test .* beside the line 'train .4'",
     ),
     "a line after the last epoch": (
-        *of_regex([TRAIN, TEST], "train .5 | test .6 | train .4 | test .5 | best train .4"), "which names no epoch",
+        *of_regex([TRAIN, TEST], "train .5 | test .6 | train .4 | test .5 | best train .4"), "beside the line 'best",
     ),
     "two ranks": (*of_regex(NUMBERED, "epoch 1 train .5 | epoch 1 train .6"), "epoch 1 twice, with loss 0.5 and 0.6"),
-    "two patterns for one name": (*of_regex([r"a (?P<loss>\S+)", r"b (?P<loss>\S+)"], "a 1 | b 2"), "1 and 2 as loss"),
+    "two patterns for one name": (*of_regex([r"a (?P<loss>\S+)", r"b (?P<loss>\S+)"], "a 1 | b 2"), "loss 1 and 2"),
     "two places of a line": (*of_regex(r"loss: (?P<loss>\S+)", "loss: .5 val_loss: .6"), "0.5 and 0.6 as loss in"),
     "one place under two names": (
         *of_regex([r"loss: (?P<loss>\S+)", r"val_loss: (?P<test_loss>\S+)"], "loss: .5 | val_loss: .6"),
@@ -212,16 +269,26 @@ ONE_NAME_SEVERAL_VALUES = {
     "German thousands": (*of_regex(LOSS, "loss 1.234,5 | loss 1"), "has 1.234,5 in the line"),
     "a sign": (*of_regex(r"loss.*?(?P<loss>[0-9.]+)", "loss: -0.5 | loss 1"), "has -0.5 in the line"),
     "some digits": (*of_regex(r"loss (?P<loss>\d\.\d)", "loss 0.55 | loss 1"), "has 0.55 in the line"),
+    "a narrow blank": (*of_regex(LOSS, "loss 1\u202f234 | loss 1"), "has 1.234 in the line"),
     "a thousand's letter": (*of_regex(LOSS, "loss 1.2k | loss 1"), "has 1.2k in the line"),
     "minutes": (*of_regex(r"took (?P<seconds>\d+)", "took 1:23 | took 1"), "has 1:23 in the line"),
     "no minutes": (*of_regex(r"(?P<loss>\S+) 00:(?P<seconds>\d+)", ".5 00:08 | .4 00:02"), [[0.5, 0.4]]),
     "the minutes of seconds": (*of_regex(r"took (?P<seconds>\d+)", "took 00:08 | took 00:02"), "has 00:08 in the line"),
     "milliseconds": (*of_regex(r"took (?P<seconds>\d+)", "took 350 ms | took 1"), "has 350 ms in the line"),
+    "a fraction of minutes": (*of_regex(r"took (?P<seconds>\S+)", "took .35 Minutes | took 1"), "has .35 Minutes in"),
+    "seconds after a minute": (*of_regex(r"(?P<seconds>\d+) s", "1 minute and 3 s | 1 s"), "has 1 minute and 3 in the"),
+    "seconds of part of an epoch": (
+        *of_regex([r"^(?P<epoch>\d) train (?P<seconds>\S+)", r"^(?P<epoch>\d) test (?P<seconds>\S+) (?P<loss>.)"],
+                  "1 train 2 | 1 test 2 1"), "epoch 1 twice, with seconds 2 and 2",
+    ),
     "seconds beside minutes": (*of_regex(r"(?P<seconds>\d+)s", "took 1m 23s | took 1s"), "has 1m 23 in the line"),
     "what is no part of a number": (
         *of_regex(r"-(?P<epoch>\d+)/2,(?P<loss>[0-9.]+),(?P<test_loss>[0-9.]+)\.", "x-1/2,0.5,0.6. | x-2/2,0.4,0.5."),
         [[0.5, 0.4], [0.6, 0.5]],
     ),
+    "a row without a number": (*of_table("1,.5,", ",.45,"), r"without the number of its epoch .* \(loss 0.45\)"),
+    "a name of a column in a row": (*of_table("1,.5,loss", "2,.4,loss"), [[0.5, 0.4]]),
+    "an accuracy in float32": (*of_regex(PATTERN, f"{line(1, .5, 1.0000001192)} | {line(2, .4, 1)}"), [[0.5, 0.4]]),
     "a key of JSON": (*of_json('{"epoch": 1, "loss": 0.5, " loss": 0.6}'), "has 0.5 and 0.6 as 'loss' in one object"),
     "an equal key of JSON": (*of_json('{"epoch": 1, "loss": 0.5, "loss": 0.5}'), [[0.5, 0.4]]),
     "scalars in two folders": (*of_board((108, 1, "validation/loss", 7.0, "validation/a")), [[0.5, 0.4], [0.6, "NaN"]]),
@@ -272,8 +339,10 @@ WRITTEN = {
     "shortened": (ROWS, {1: BOTH, 3: FIRST}, "has 1 epoch, and the run is of 2"),
     "removed": (ROWS, {1: BOTH, 3: None}, "has no epoch"),
     "shares of epochs": (ROWS, {3: "e,l,v\n.94,.5,.6\n", 5: "e,l,v\n.94,.5,.6\n1.88,.4,.5\n"}, [3, 2]),
+    "one and a half epochs": (ROWS, {3: "e,l,v\n1,.5,.6\n1.5,.4,.5\n"}, "the epochs 1, 1.5, which do not follow"),
     "half epochs": (ROWS, {3: "e,l,v\n.5,.5,.6\n1,.4,.5\n"}, "the epochs 0.5, 1, which do not follow"),
-    "steps": (ROWS, {3: "e,l,v\n100,.5,.6\n200,.4,.5\n"}, "the epochs 100, 200, which .*; if these are steps"),
+    "steps": (ROWS, {3: "e,l,v\n99,.5,.6\n", 5: "e,l,v\n99,.5,.6\n199,.4,.5\n"}, [3, 2]),
+    "other steps": (ROWS, {3: "e,l,v\n100,.5,.6\n150,.4,.5\n"}, "the epochs 100, 150, which do not follow"),
 }  # fmt: skip
 
 
@@ -303,12 +372,6 @@ def test_a_file_is_read_as_it_is_at_its_end(case, tmp_path):
 
 TIMED = metrics_with_defaults(format="regex", pattern=r"took (?P<seconds>\S+)")
 LOG = metrics_with_defaults(format="csv", file="log.csv", columns={"loss": "val_loss"})
-TABLE = metrics_with_defaults(format="csv", file="log.csv", columns={"epoch": "epoch", "loss": "loss"})
-
-
-def of_table(*rows, header="epoch,loss,lr", columns=None):
-    """A table of CSV for WRONG."""
-    return TABLE | {"columns": columns or TABLE["columns"]}, chunks_of(header, *rows)
 
 
 WRONG = {

@@ -28,6 +28,7 @@ def curves_of(
     """
     before: Entry | None = None
     if len(entries) == epochs + 1 and entries[0].values.get("epoch") == 0:
+        _check_first(metrics, entries)
         before, *entries = entries
     diverged = next((at for at, entry in enumerate(entries, start=1) if _not_finite(entry)), None)
     if len(entries) != epochs and not (diverged and len(entries) < epochs):
@@ -56,6 +57,18 @@ def curves_of(
     else:
         training_seconds = sum(entry["seconds"] for entry in curves)
     return curves, _divergence(entries, diverged) if diverged else None, training_seconds
+
+
+def _check_first(metrics: Mapping, entries: Sequence[Entry]) -> None:
+    """Raise CommandError if epoch 0 is not from before a training whose epochs all have a report of their own."""
+    later = entries[1:]
+    of_training = {name for entry in later for name in entry.values if name in ("loss", "accuracy")}
+    of_all = {name for entry in entries for name in entry.values}
+    if any(of_training - entry.values.keys() for entry in later) or of_all - later[-1].values.keys():
+        raise CommandError(
+            f"{source_of(metrics)} has the epochs 0 to {len(later)}, and some of them lack a value: let training and "
+            "test give an epoch one number, and let each be reported once"
+        )
 
 
 def _evaluation(entry: Entry, loss: str, accuracy: str) -> dict:
@@ -100,19 +113,28 @@ def _check_columns(metrics: Mapping, entries: Sequence[Entry]) -> None:
 
 
 def _check_numbers(metrics: Mapping, entries: Sequence[Entry], before: Entry | None) -> None:
-    """Raise CommandError if the epochs' own numbers do not follow each other.
-
-    Shares of epochs do, such as 0.94 and 1.88, which Hugging Face's Trainer logs if batches are left over.
-    """
-    numbers = [entry.values["epoch"] for entry in [before, *entries] if entry and "epoch" in entry.values]
-    whole = [math.ceil(number) if math.isfinite(number) else math.nan for number in numbers]
-    in_shares = whole == [*range(0 if before else 1, len(entries) + 1)]
-    if not in_shares and any(later != earlier + 1 for earlier, later in pairwise(numbers)):
+    """Raise CommandError if the epochs' own numbers do not follow each other."""
+    numbers = [entry.values["epoch"] for entry in entries if "epoch" in entry.values]
+    steps = [later - earlier for earlier, later in pairwise([0.0, *numbers] if before else numbers)]
+    # Hugging Face's Trainer leaves out the batches that fill no update: 0.94, 1.88. Others number the updates.
+    in_shares = all(place - 1 < number <= place for place, number in enumerate(numbers, start=1))
+    if not (
+        all(step == 1 for step in steps)
+        or (in_shares and all(0.5 < step < 1.001 for step in steps))
+        or _are_last_steps(numbers)
+    ):
         first = ", ".join(f"{number:g}" for number in numbers[:8])
         raise CommandError(
-            f"{source_of(metrics)} has the epochs {first}, which do not follow each other; if these are steps or "
-            "batches, read the number of the epoch instead or, if each report is of one epoch, none"
+            f"{source_of(metrics)} has the epochs {first}, which do not follow each other: let the command report each "
+            "epoch once, and read the number of the epoch or, if each report is of one epoch, none"
         )
+
+
+def _are_last_steps(numbers: Sequence[float]) -> bool:
+    """Whether these are the steps with which epochs of one length end: 100, 200, 300, or 99, 199, 299."""
+    return numbers[0] > 2 and any(
+        numbers == [(numbers[0] + shift) * place - shift for place in range(1, len(numbers) + 1)] for shift in (0, 1)
+    )
 
 
 def _seconds(
@@ -131,7 +153,8 @@ def _seconds(
         own = True
         first = (before or Entry({}, None)).values.get("elapsed_seconds", 0.0)
         ends = [first, *(entry.values["elapsed_seconds"] for entry in entries)]
-        if FORMATS[metrics["format"]].has_times and before is None:  # wall times: the first epoch begins unseen
+        since_another = FORMATS[metrics["format"]].has_times or ends[-1] > ran_seconds + 1  # the first begins unseen
+        if since_another and before is None:
             ends[0] = ends[1] - max(ran_seconds - (ends[-1] - ends[1]), 0.0)
         seconds = [later - earlier for earlier, later in pairwise(ends)]
     else:
@@ -163,6 +186,9 @@ def _seconds(
             )
             return [None] * len(entries)
     _check_seconds(metrics, seconds, ran_seconds, own)
+    if not all(seconds[1:]):
+        print(f"{source_of(metrics)} gives epochs 0 s, too coarse a time: the run is kept without times", flush=True)
+        return [None] * len(entries)
     return seconds
 
 

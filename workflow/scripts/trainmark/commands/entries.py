@@ -1,6 +1,7 @@
 """What a command reports: the lines of its text, and the numbers in them."""
 
 import codecs
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,12 @@ LINE_ENDS = re.compile(r"[\r\n\b]+")
 ANSI_CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 """Colours and movements of a terminal's cursor."""
 
+CLOCK = re.compile(r"\d+(?::\d\d){1,2}(?:\.\d+)?")
+"""Minutes and seconds, or hours, minutes and seconds: 1:23, 0:01:23.5."""
+
+ROUNDING = 1e-6
+"""By so much an accuracy may exceed that of all samples: the mean in float32 of numbers that are 1."""
+
 SHOWN_CHARACTERS = 80
 
 
@@ -33,14 +40,20 @@ class Entry:
 
 
 def lines_of(chunks: Chunks) -> Iterator[tuple[float | None, str]]:
-    """Yield the lines of a text without terminal codes, each with the time at which its end was seen."""
-    rest = ""
+    """Yield the lines of a text without terminal codes, each with the time at which its last character was seen."""
     decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
+    line: list[str] = []
+    line_seen: float | None = None
     for seen, data in chunks:
-        *complete, rest = LINE_ENDS.split(rest + decoder.decode(data))
-        yield from ((seen, ANSI_CODES.sub("", line)) for line in complete if line)
-    if rest and chunks:
-        yield chunks[-1][0], ANSI_CODES.sub("", rest)
+        for number, piece in enumerate(LINE_ENDS.split(decoder.decode(data))):
+            if number and line:
+                yield line_seen, ANSI_CODES.sub("", "".join(line))
+                line = []
+            if piece:
+                line.append(piece)
+                line_seen = seen
+    if line:
+        yield line_seen, ANSI_CODES.sub("", "".join(line))
 
 
 def equal(first: float, second: float) -> bool:
@@ -52,21 +65,35 @@ def numbers_of(metrics: Mapping, found: Mapping[str, Any], where: str) -> dict[s
     """Convert what was found to numbers, accuracies to shares of 1. Raises CommandError for anything else."""
     numbers = {}
     for name, value in found.items():
-        try:
-            number = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
-        except (ValueError, OverflowError):
-            number = None
+        number = _number(name, value)
         if number is None:
             raise CommandError(
                 f"{source_of(metrics)} has {shown(str(value))} as {name}, which is no number, in {where}"
             )
-        if name.endswith("accuracy") and not 0 <= number <= metrics["accuracy_of"]:
-            raise CommandError(
-                f"{source_of(metrics)} has {number:g} as {name}, which is not between 0 and "
-                f"{metrics['accuracy_of']:g}, in {where}; if that is percent, set accuracy_of: 100"
-            )
-        numbers[name] = number / metrics["accuracy_of"] if name.endswith("accuracy") else number
+        if name.endswith("accuracy"):
+            if math.isnan(number):
+                continue  # of an epoch that diverged
+            if not 0 <= number <= metrics["accuracy_of"] * (1 + ROUNDING):
+                raise CommandError(
+                    f"{source_of(metrics)} has {number:g} as {name}, which is not between 0 and "
+                    f"{metrics['accuracy_of']:g}, in {where}; if that is percent, set accuracy_of: 100"
+                )
+            number = min(number / metrics["accuracy_of"], 1.0)
+        numbers[name] = number
     return numbers
+
+
+def _number(name: str, value: object) -> float | None:
+    """Return the number that a text or a number stands for; for a time, also that of 1:23. None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    try:
+        if name.endswith("seconds") and isinstance(value, str) and CLOCK.fullmatch(value.strip()):
+            *longer, seconds = value.split(":")
+            return sum((60.0**power * float(part) for power, part in enumerate([seconds, *reversed(longer)])), 0.0)
+        return float(value)
+    except (ValueError, OverflowError):
+        return None
 
 
 def source_of(metrics: Mapping) -> str:

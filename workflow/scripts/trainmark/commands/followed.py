@@ -17,6 +17,9 @@ LARGEST_BYTES = LARGEST_MIB * 2**20
 COMPARED_BYTES = 64
 """So many bytes before what was appended are compared with what was there: a file written anew has others there."""
 
+LONGEST_CHANGE_SECONDS = 0.1
+"""If a file changes at each look for longer than this, nobody knows when its new lines came."""
+
 Key = tuple[tuple[bytes, ...], int]
 """What a line is known by: its filled cells, in any order, and how many such lines come before it."""
 
@@ -36,7 +39,7 @@ class FollowedFile:
         self._ending = b""
         self._state: tuple[int, int, int] | None = None
         self._state_seen = 0.0
-        self._is_read = True
+        self._changed: float | None = None  # since when what was read is not what the file says
 
     def look(self, seen: float) -> None:
         """Read what was appended. A file that was written anew is read when it is the same at the next look, too."""
@@ -46,10 +49,10 @@ class FollowedFile:
             state = (status.st_ino, status.st_size, status.st_mtime_ns)
         if state != self._state:
             self._state, self._state_seen = state, seen
-            self._is_read = self._read_appended(seen)
-        elif not self._is_read:
+            self._changed = None if self._read_appended(seen) else self._changed or seen
+        elif self._changed is not None:
             self._replace(self._read(0), self._state_seen)
-            self._is_read = True
+            self._changed = None
 
     def end(self, seen: float) -> None:
         """Read the file as it is at its end, whatever was seen before."""
@@ -58,6 +61,8 @@ class FollowedFile:
             self._replace(data, seen)
 
     def _read(self, at: int) -> bytes:
+        if not self.path.is_file():  # a pipe would wait for a writer
+            return b""
         with suppress(OSError), open(self.path, "rb") as stream:
             stream.seek(at)
             return stream.read(LARGEST_BYTES + 1 - at)
@@ -82,7 +87,8 @@ class FollowedFile:
             gone -= {next(iter(times))}  # a header that has got a column
         if len(lines) < len(times):  # begun anew: a line that is there again may be another one
             times = {}
-        self.chunks = [(times.get(key, None if gone else seen), line) for key, line in lines]
+        is_late = self._changed is not None and seen - self._changed > LONGEST_CHANGE_SECONDS
+        self.chunks = [(times.get(key, None if gone or is_late else seen), line) for key, line in lines]
         self.size_bytes, self._ending = len(data), data[-COMPARED_BYTES:]
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,21 +42,31 @@ def _merged(metrics: Mapping, entries: Iterable[Entry]) -> list[Entry]:
     for at, entry in enumerate(entries):
         epoch = entry.values.get("epoch", f"entry {at}")  # without a number, an entry is an epoch of its own
         merged[epoch] = _both(metrics, merged[epoch], entry) if epoch in merged else entry
-    numbered = all("epoch" in entry.values for entry in merged.values())
-    return sorted(merged.values(), key=lambda entry: entry.values["epoch"]) if numbered else list(merged.values())
+    if not any("epoch" in entry.values for entry in merged.values()):
+        return list(merged.values())
+    if unnumbered := [entry for entry in merged.values() if "epoch" not in entry.values]:
+        found = ", ".join(f"{name} {value:g}" for name, value in unnumbered[0].values.items())
+        raise CommandError(
+            f"{source_of(metrics)} has a report without the number of its epoch beside others that have it ({found}): "
+            "let each have it, or read it in none"
+        )
+    return sorted(merged.values(), key=lambda entry: entry.values["epoch"])
 
 
 def _both(metrics: Mapping, earlier: Entry, later: Entry) -> Entry:
-    """Merge two entries of one epoch. Raises CommandError if they differ in a value."""
-    for name in sorted((earlier.values.keys() & later.values.keys()) - {"epoch", "elapsed_seconds"}):
-        if not equal(earlier.values[name], later.values[name]):
+    """Merge two entries of one epoch. Raises CommandError if they differ in a value, or each have a part of its time.
+
+    The epoch ends with the later one, also if that is an equal report: of another rank, or of a second fit.
+    """
+    common = (earlier.values.keys() & later.values.keys()) - {"epoch", "elapsed_seconds"}
+    parts = {"seconds"} & common if later.values.keys() - earlier.values.keys() else set()
+    for name in sorted(common):
+        if name in parts or not equal(earlier.values[name], later.values[name]):
             raise CommandError(
                 f"{source_of(metrics)} has epoch {later.values['epoch']:g} twice, with {name} {earlier.values[name]:g} "
                 f"and {later.values[name]:g}: let the command write each epoch once; if the lines are of training and "
                 "of test, the format regex can tell them apart"
             )
-    if later.values.keys() <= earlier.values.keys():
-        return earlier  # a report that is there again, of another rank or of a progress bar
     values = {**earlier.values, **later.values}
     if "elapsed_seconds" in earlier.values:
         values["elapsed_seconds"] = max(earlier.values["elapsed_seconds"], values["elapsed_seconds"])
@@ -71,7 +82,7 @@ def _csv(metrics: Mapping, text: Chunks, _: Path | None) -> Iterator[Entry]:
         if not line.strip():
             continue
         mark = next((mark for mark in ";\t" if mark in line), ",")
-        if not header or names & {*_cells(line, mark)}:  # a command that starts again writes a header again
+        if not header or (names & {*_cells(line, mark)} and not re.search(r"(^|\W)\d", line)):  # again, or another
             header, delimiter = _cells(line, mark), mark
             headers += header
             _check_header(metrics, header)
