@@ -26,6 +26,9 @@ SPLIT_NAME = re.compile(
 )
 """Names of folders that look like a split."""
 
+UNLISTED = re.compile(r"[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Characters that no name in a list may have: control characters, ends of lines, and bytes that are not UTF-8."""
+
 Classes = dict[str, Path]
 """The folder of each class, by its name in Unicode's normal form NFC and in the order of these names.
 
@@ -33,23 +36,30 @@ macOS writes names in another form than Linux and Windows do.
 """
 
 MARK = ".unpacked"
-"""File with the checksums of the archives, written when all of them are unpacked."""
+"""File with the encoding and the checksums of the archives, written when all of them are unpacked."""
 
 
-def unpacked(folders: Folders, files: Sequence[Mapping], into: Mapping[str, str] = MappingProxyType({})) -> Path:
+def unpacked(
+    folders: Folders,
+    files: Sequence[Mapping],
+    into: Mapping[str, str] = MappingProxyType({}),
+    encoding: str | None = None,
+) -> Path:
     """Unpack archives of the entry into an empty folder, unless that is done; return it.
 
     into: by name of an archive, the folder below it; archives in the folder "train" hold an archive for each class.
+    encoding: that of names that are not UTF-8.
     """
     mark = folders.unpacked / MARK
-    checksums = json.dumps([expected_checksum(file) for file in files])
+    checksums = json.dumps([encoding, *(expected_checksum(file) for file in files)])
     if not mark.is_file() or mark.read_text() != checksums:
         if folders.unpacked.exists():
             shutil.rmtree(folders.unpacked)
         for file in files:
             below = into.get(file["name"], "")
             with say_when_long(f"unpacking {file['name']}"):
-                unpack(folders.raw / file["name"], folders.unpacked / below, nested=below == "train")
+                target = folders.unpacked / below
+                unpack(folders.raw / file["name"], target, nested=below == "train", encoding=encoding)
         write_text(mark, checksums)
     return folders.unpacked
 
@@ -66,7 +76,7 @@ def top_folder(folders: Folders, entry: Mapping) -> Path:
     """The folder that holds the images of an entry: the user's own, or that of its archives, which are unpacked."""
     if "folder" in entry:
         return own_folder(entry)
-    return unpacked(folders, entry["files"])
+    return unpacked(folders, entry["files"], encoding=entry.get("encoding"))
 
 
 def is_divided(root: Path) -> bool:
@@ -167,7 +177,7 @@ def _listed(names: list[str]) -> str:
 
 def checked_name(name: str, where: Path) -> str:
     """Return a path that can stand on a line of a list in UTF-8. Raises DataError if it cannot."""
-    if not name.isprintable():  # line breaks, and bytes that are no UTF-8
+    if UNLISTED.search(name):
         raise DataError(f"{where}: the file name {name!r} has characters that cannot stand in a list; rename it")
     return name
 
