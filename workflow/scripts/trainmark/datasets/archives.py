@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path, PureWindowsPath
 
-from trainmark.errors import DataError
+from trainmark.errors import DataError, why
 from trainmark.files.system_files import is_added_by_system
 
 ALWAYS_ALLOWED_BYTES = 1 << 30
@@ -50,10 +50,9 @@ def unpack(archive: Path, folder: Path, *, nested: bool = False, encoding: str |
             "`encoding` in the dataset's entry name theirs, such as cp437, cp850, cp932 (Japanese) or gbk (Chinese)"
         ) from error
     except DAMAGE as error:
-        raise DataError(
-            f"{archive} cannot be unpacked into {folder} ({error}); make room there or check its permissions, or get "
-            "the archive again"
-        ) from error
+        damaged = not isinstance(error, OSError) or error.errno is None
+        cause = f"({error}); get the archive again" if damaged else why(error, "look at both")  # type: ignore[arg-type]
+        raise DataError(f"{archive} cannot be unpacked into {folder} {cause}") from error
 
 
 def _tar_encoding(archive: Path, encoding: str | None) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from trainmark.errors import ADVICE, why
 from trainmark.files.checksums import sha256_of
 from trainmark.files.disk import write_arrays
 from trainmark.files.whole import give_name, sync
@@ -82,6 +83,9 @@ def newest_checkpoint(folder: Path, identity: str) -> Checkpoint | None:
         try:
             return _read(file, _digest(identity))
         except (OSError, ValueError) as error:
+            if isinstance(error, OSError) and error.errno in ADVICE:  # it may be whole, and stays
+                print(f"{file}: the checkpoint can't be read {why(error)}; trying the one before it", flush=True)
+                continue
             print(f"{file}: the checkpoint is damaged ({error}); trying the one before it", flush=True)
             with contextlib.suppress(OSError):
                 file.unlink()  # it would count towards MAX_CHECKPOINTS

@@ -64,6 +64,8 @@ class ProcessExit:
             record = read_record(self._copy)
             is_usable = is_of_this_run(record)
         except RecordError as error:
+            if isinstance(error.__cause__, OSError):  # the record may be whole, and is not deleted
+                raise
             print(f"{error}; it is not used", flush=True)
             is_usable = False
         if is_usable:

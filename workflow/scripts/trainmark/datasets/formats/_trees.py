@@ -12,7 +12,7 @@ from unicodedata import normalize
 from trainmark.console import say_when_long
 from trainmark.datasets.archives import unpack
 from trainmark.datasets.samples import Folders
-from trainmark.errors import DataError
+from trainmark.errors import DataError, why
 from trainmark.files.checksums import expected_checksum
 from trainmark.files.system_files import is_added_by_system
 from trainmark.files.whole import write_text
@@ -195,7 +195,7 @@ def visible(folder: Path) -> list[Path]:
     try:
         return sorted(path for path in folder.iterdir() if not _is_skipped(path.name))
     except OSError as error:
-        raise DataError(f"{folder} can't be read ({error.strerror}); its images are needed") from error
+        raise DataError(f"{folder} can't be read {why(error, 'its images are needed')}") from error
 
 
 def _is_skipped(name: str) -> bool:
