@@ -1,13 +1,20 @@
 """Runs of commands with real processes: what they record, and that a wrong or stopped one leaves nothing running."""
 
+import errno
 import os
 import re
+import shlex
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from command_runs import SETTINGS, processes_of, run_script
 
+from trainmark.commands.process import CommandProcess
+from trainmark.commands.program import not_started
 from trainmark.commands.run import _check_cpus
 from trainmark.errors import CommandError
 from trainmark.records.record import read_record
@@ -17,7 +24,6 @@ GOOD = "report(1); report(2)"
 CSV = {"format": "csv", "file": "log.csv", "columns": {"loss": "loss"}}
 
 WRONG = {
-    "no such program": ({"command": "no-such-program {epochs}"}, "", "there is no program no-such-program"),
     "exit status 1": ({}, "report(1); sys.exit('the GPU burns')", "exit status 1; its last line: the GPU burns"),
     "ended by a signal": ({}, "os.kill(os.getpid(), 11)", "was ended by SIGSEGV"),
     "a file that is not written": ({"metrics": {"format": "chainer-log-report"}}, GOOD, "did not write result/log"),
@@ -56,6 +62,65 @@ def test_a_wrong_command_is_one_sentence_and_leaves_nothing(wrong, tmp_path):
     assert "Traceback" not in printed
     assert not (tmp_path / "record.json").exists()
     assert processes_of(tmp_path) == []
+
+
+def made(name: str, content: bytes | None, mode: int = 0o755) -> str:
+    """Python that makes a program beside the fetched one, or a folder."""
+    write = f"os.mkdir({name!r})" if content is None else f"open({name!r}, 'wb').write({content!r})"
+    return f"import os\n{write}\nos.chmod({name!r}, {mode})\n"
+
+
+ELF = Path(sys.executable).resolve().read_bytes()[:64]
+NOT_STARTED = {
+    "none": ("no-such-program {epochs}", "", "there is no program no-such-program: write"),
+    "a path to none": ("./none", "", "there is no program ./none: write"),
+    "a link to none": ("./a", "os.symlink('none', 'a')", "there is no program ./a: write"),
+    "not on the PATH": ("program.py", "", r"no program program.py on the PATH: write ./program.py for"),
+    "fetched": ("./program.py", "", r"program ./program.py is not executable .* start it as in sh ./program.py"),
+    "not executable": (
+        "./a",
+        made("a", b"#!/usr/bin/env -S python3 -u\n", 0o644),
+        r"executable .* as in python3 -u ./a",
+    ),
+    "a program that is not executable": (
+        "./a",
+        made("a", ELF, 0o644),
+        r"executable .* in sh -c 'chmod \+x ./a && ./a'",
+    ),
+    "a folder": ("./a", made("a", None), "program ./a is a folder: name a program in it"),
+    "below a file": ("./program.py/a", "", r"program ./program.py/a can't be started \(Not a directory\)"),
+    "no interpreter": ("./a", made("a", b"#! /no/python3\n"), "names the interpreter /no/python3, which is not there"),
+    "Windows": ("./a", made("a", b"#!/bin/sh\r\necho\r\n"), "program ./a has the line ends of Windows"),
+    "a mark": ("./a", made("a", b"\xef\xbb\xbf#!/bin/sh\n"), "begins with a byte order mark"),
+    "without #!": ("./a", made("a", b"import sys\n"), "names no interpreter: .* start it as in sh ./a"),
+    "empty": ("./a", made("a", b""), "names no interpreter: "),
+    "another processor": (
+        "./a",
+        made("a", ELF[:18] + b"\xff\xff" + ELF[20:]),
+        "another system or processor than Linux",
+    ),
+    "of Windows": ("./a", made("a", b"MZ\x90\0\3\0\0\0"), "was built for another system or processor than Linux"),
+    "a long command line": (f"true {'x' * 200_000}", "", r"true can't be started \(Argument list too long\); shorten"),
+    "a long name": (f"./{'x' * 300}", "", r"can't be started \(File name too long\); shorten its name"),
+}
+
+
+@pytest.mark.parametrize(("command", "before", "sentence"), NOT_STARTED.values(), ids=NOT_STARTED)
+def test_a_program_that_is_not_started_is_told_its_own_cause(command, before, sentence, tmp_path, monkeypatch):
+    (tmp_path / "program.py").write_text("")
+    subprocess.run([sys.executable, "-c", f"import os\n{before}"], cwd=tmp_path, check=True)
+    words = shlex.split(command)
+    with pytest.raises(CommandError, match=sentence):
+        CommandProcess(words, tmp_path, os.environ, None, None).run()
+
+
+def test_a_mount_that_starts_no_program_is_named(tmp_path, monkeypatch):
+    (tmp_path / "a").write_text("#!/bin/sh\n")
+    (tmp_path / "a").chmod(0o755)
+    status = os.statvfs_result([*os.statvfs(tmp_path)[:8], os.ST_NOEXEC, 255])
+    monkeypatch.setattr(os, "statvfs", lambda _: status)
+    said = not_started("./a", errno.EACCES, tmp_path, os.defpath)
+    assert said.endswith("(a noexec mount): work elsewhere, or start it as in /bin/sh ./a")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])

@@ -15,7 +15,8 @@ import psutil
 
 from trainmark.commands.guard import adopt_orphans, end_descendants
 from trainmark.commands.metrics import LARGEST_MIB
-from trainmark.errors import CommandError
+from trainmark.commands.program import not_started
+from trainmark.errors import CommandError, why
 
 GUARD = Path(__file__).with_name("guard.py")
 
@@ -85,12 +86,7 @@ class CommandProcess:
         adopt_orphans()
         ran, (reading, writing) = self._ran, os.pipe()
         ran.start = time.monotonic()
-        # Started in the main thread: the kernel tells the guard when the thread that started it ends.
-        self._guard = subprocess.Popen(
-            [sys.executable, "-I", str(GUARD), str(writing), *self._words],
-            cwd=self._folder, env=dict(self._variables), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, pass_fds=[writing], start_new_session=True,
-        )  # fmt: skip
+        self._guard = self._started_guard(writing)
         os.close(writing)
         done = threading.Event()
         threads = [threading.Thread(target=self._pump, daemon=True)]
@@ -109,13 +105,25 @@ class CommandProcess:
         for thread in threads:
             thread.join()
         if "error" in status:
-            raise CommandError(f"{self._words[0]} can't be started: {status['error']}")
+            path = self._variables.get("PATH", os.defpath)
+            raise CommandError(not_started(self._words[0], status["error"], self._folder, path))
         ran = self._ran = replace(ran, **{"end": time.monotonic()} | status)
         if self._excess:
             raise CommandError(self._excess)
         if ran.code is None and ran.over_mib is None:
             raise CommandError("somebody stopped the process that guards the command, and with it the command")
         return ran
+
+    def _started_guard(self, writing: int) -> subprocess.Popen:
+        """Start the guard, in the main thread: the kernel tells the guard when the thread that started it ends."""
+        try:
+            return subprocess.Popen(
+                [sys.executable, "-I", str(GUARD), str(writing), *self._words],
+                cwd=self._folder, env=dict(self._variables), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, pass_fds=[writing], start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:  # such as a command line that is too long
+            raise CommandError(f"the program {self._words[0]} can't be started {why(error)}") from error
 
     def stop(self) -> None:
         """Stop the command and all that it started, and wait for their end. It may be called in a signal handler."""

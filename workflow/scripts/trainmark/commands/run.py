@@ -89,7 +89,7 @@ class CommandRun:
         with self.phase_times.phase("import"):
             arguments, image = (self.command, self.run, self._seed, len(cpus), self._folder), self.job.image
             variables = variables_of(*arguments)
-            words = words_of(*arguments, variables, image)
+            words = words_of(*arguments, image)
             interpreter = interpreter_of(words, image, named=bool(self.command["environment"] or image))
             self._provenance |= environment_of(interpreter, variables, self._folder, image)
         self._note_device(gpu)
