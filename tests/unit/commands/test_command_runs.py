@@ -26,7 +26,26 @@ CSV = {"format": "csv", "file": "log.csv", "columns": {"loss": "loss"}}
 WRONG = {
     "exit status 1": ({}, "report(1); sys.exit('the GPU burns')", "exit status 1; its last line: the GPU burns"),
     "ended by a signal": ({}, "os.kill(os.getpid(), 11)", "was ended by SIGSEGV"),
-    "a file that is not written": ({"metrics": {"format": "chainer-log-report"}}, GOOD, "did not write result/log"),
+    "a file that is not written": (
+        {"metrics": {"format": "chainer-log-report"}},
+        GOOD,
+        "did not write result/log, but no file",
+    ),
+    "a file that lies elsewhere": (
+        {"metrics": CSV},
+        "os.makedirs('out/1'); open('out/1/log.csv', 'w'); open('a', 'w')",
+        r"did not write log\.csv, but out/1/log\.csv: name one in metrics\.file, or a pattern",
+    ),
+    "other files": (
+        {"metrics": CSV},
+        "for name in 'abcd': open(name, 'w')",
+        r"did not write log\.csv, but a, b, c, \.\.\.: name one",
+    ),
+    "several files that match": (
+        {"metrics": CSV | {"file": "*.csv"}},
+        "open('1.csv', 'w'); open('2.csv', 'w')",
+        r"wrote 1\.csv, 2\.csv, which match metrics\.file, \*\.csv: let it match one",
+    ),
     "an output without end": ({}, "while True: print('x' * 10**6)", r"printed more than 100 MiB"),
     "a file without end": (
         {"metrics": CSV},
@@ -179,6 +198,20 @@ def test_the_record_of_a_command_with_placeholders_and_variables(tmp_path):
     assert os.listdir(folder / "work") == ["model"]  # what the command wrote stays, the fetched files do not
     words = "['-e', '3', '-g', '-1', '-t', '1', '{a: 1}', 'two words'] True 7"
     assert words in (folder / "log").read_text()
+
+
+@pytest.mark.parametrize(
+    "pattern", ["outputs/*/*/m*.csv", "**/metrics[[]1].csv", "outputs/2026-11-28/9/metrics[1].csv"]
+)
+def test_a_metrics_file_in_a_folder_of_the_day_is_found_and_followed(tmp_path, pattern):
+    program = (
+        "path = 'outputs/2026-11-28/9'\nos.makedirs(path)\nfile = open(path + '/metrics[1].csv', 'w', buffering=1)\n"
+        "print('loss', file=file)\nfor loss in (0.5, 0.4, 0.3): time.sleep(0.2); print(loss, file=file)"
+    )
+    record = recorded(tmp_path, program, epochs=3, metrics=CSV | {"file": pattern})
+    assert [entry["batch_loss"] for entry in record["curves"]] == [0.5, 0.4, 0.3]
+    for entry in record["curves"][1:]:
+        assert 0.15 < entry["seconds"] < 0.5
 
 
 APPTAINER = """#!/bin/sh

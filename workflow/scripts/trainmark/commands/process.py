@@ -17,6 +17,7 @@ from trainmark.commands.guard import adopt_orphans, end_descendants
 from trainmark.commands.metrics import LARGEST_MIB
 from trainmark.commands.program import not_started
 from trainmark.errors import CommandError, why
+from trainmark.recipes.command import matches_of
 
 GUARD = Path(__file__).with_name("guard.py")
 
@@ -149,6 +150,8 @@ class CommandProcess:
         size_bytes, ended = 0, False
         while not ended:
             ended = done.wait(POLL_SECONDS)
+            if not size_bytes and len(matches := matches_of(os.path.relpath(path, self._folder), self._folder)) == 1:
+                path = matches[0]
             with suppress(OSError):
                 if path.stat().st_size > size_bytes:
                     with open(path, "rb") as stream:

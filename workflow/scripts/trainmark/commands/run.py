@@ -21,7 +21,7 @@ from trainmark.machine.memory import peak_children_mib
 from trainmark.machine.provenance import describe_job, describe_session
 from trainmark.machine.watch import Watch
 from trainmark.plan.run import Run
-from trainmark.recipes.command import LINE_FORMATS, metrics_file
+from trainmark.recipes.command import LINE_FORMATS, matches_of, metrics_file
 from trainmark.records.inputs import inputs_of
 from trainmark.records.record import SCHEMA_VERSION
 from trainmark.records.result import command_result
@@ -136,8 +136,10 @@ class CommandRun:
         self._provenance["gpu"] = described | {"at_start": nvml.state(gpu)} if described and gpu else None
 
     def _metrics_path(self) -> Path | None:
+        """Return the file that the command writes, or the pattern of its path as long as not exactly one matches it."""
         file = metrics_file(self.command["metrics"])
-        return self._folder / file if file else None
+        matches = matches_of(file, self._folder) if file else []
+        return matches[0] if len(matches) == 1 else self._folder / file if file else None
 
     def _followed(self) -> Path | None:
         """Return the file whose growth tells the times of the epochs."""
@@ -203,11 +205,30 @@ class CommandRun:
     def _curves(self, ran: Ran, text: Chunks) -> tuple[list[dict], dict | None, float]:
         metrics, path = self.command["metrics"], self._metrics_path()
         if path and not path.exists():
-            raise CommandError(f"the command did not write {metrics_file(metrics)}, which its key metrics.file names")
+            raise CommandError(self._no_metrics(str(metrics_file(metrics))))
         if path and path.is_file() and path.stat().st_size > LARGEST_BYTES:
             raise CommandError(too_large(path))
         entries = read_entries(metrics, text, path)
         return curves_of(metrics, entries, self.run.epochs, ran.start, ran.end)
+
+    def _no_metrics(self, file: str) -> str:
+        """Say that the file of the key metrics.file was not written, or that several match it, and what was written."""
+        if matches := matches_of(file, self._folder):
+            listed = _listed(matches, self._folder)
+            return f"the command wrote {listed}, which match metrics.file, {file}: let it match one"
+        fetched = {self._folder / fetched["path"] for fetched in self.command["files"]}
+        written = [path for path in sorted(self._folder.rglob("*")) if path.is_file() and path not in fetched]
+        named = [path for path in written if path.name == Path(file).name]
+        found = _listed(named or written, self._folder)
+        return (
+            f"the command did not write {file}, but {found}: name one in metrics.file, or a pattern such as out/*/a.csv"
+        )
+
+
+def _listed(paths: Sequence[Path], folder: Path) -> str:
+    """Name the first paths of a list."""
+    names = [path.relative_to(folder).as_posix() for path in paths[:3]]
+    return ", ".join(names + ["..."] * (len(paths) > 3)) or "no file"
 
 
 def _check_ended(ran: Ran) -> None:
