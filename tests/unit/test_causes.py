@@ -15,18 +15,19 @@ from trainmark.datasets import prepared
 from trainmark.datasets.archives import unpack
 from trainmark.datasets.fetching.download import fetch_dataset
 from trainmark.datasets.formats._arrays import open_array
-from trainmark.datasets.formats._trees import visible
+from trainmark.datasets.formats._trees import own_folder, visible
 from trainmark.datasets.formats.idx import read_idx
 from trainmark.datasets.formats.reviews import _reviews
 from trainmark.datasets.images.decoding import read_file
 from trainmark.datasets.images.lists import read_list
 from trainmark.datasets.images.packed import open_store
 from trainmark.datasets.tokens import read_word_index
-from trainmark.errors import ADVICE, RecordError, TrainmarkError, run_command
+from trainmark.errors import ADVICE, RecordError, TrainmarkError, failing_in_one_sentence, run_command
 from trainmark.files.disk import new_array
 from trainmark.files.scratch import staged
 from trainmark.machine.locks import _take
 from trainmark.parity.trace import read_trace
+from trainmark.plan.display import last_error
 from trainmark.plan.plan_file import read_plan
 from trainmark.plan.staleness import _changes
 from trainmark.recipes.initial_weights import _read_finite
@@ -68,6 +69,7 @@ READERS = {
     "a tar of reviews": ("reviews.tar", lambda file: next(_reviews(file))),
     "an archive": ("a.zip", lambda file: unpack(file, file.with_name("out"))),
     "a folder of images": ("images", visible),
+    "the user's own folder": ("images", lambda folder: own_folder({"folder": str(folder), "title": "T"})),
     "a trace": ("trace.npz", read_trace),
     "a plan": ("plan.json", read_plan),
     "a record": ("record.json", read_record),
@@ -149,6 +151,13 @@ def test_a_file_that_can_not_be_written_is_not_called_too_large(tmp_path, monkey
     with refusing(tmp_path / name, number), pytest.raises(TrainmarkError) as caught:
         write(tmp_path / name)
     _check(str(caught.value), number)
+
+
+def test_the_last_error_of_a_log_is_the_sentence(tmp_path, capsys):
+    """The workflow repeats it on the terminal."""
+    with pytest.raises(SystemExit), failing_in_one_sentence("it", None, sys.stdout), refusing(tmp_path, errno.EIO):
+        os.listdir(tmp_path)
+    assert last_error(capsys.readouterr().err) == f"{tmp_path} can't be used (Input/output error); {ADVICE[errno.EIO]}"
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO], ids=errno.errorcode.get)

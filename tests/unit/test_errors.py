@@ -26,7 +26,7 @@ def full_disk(name):
     ("error", "sentence"),
     [
         (ConfigError("the key x is missing"), "ConfigError: the key x is missing"),
-        (full_disk("a/b.json"), "a/b.json can't be used (No space left on device); make room there"),
+        (full_disk("a/b.json"), "FileError: a/b.json can't be used (No space left on device); make room there"),
     ],
 )
 def test_a_sentence_and_status_1(error, sentence):

@@ -40,6 +40,10 @@ class DataError(TrainmarkError):
     """A data file is missing, damaged or differs from its catalogue entry."""
 
 
+class FileError(TrainmarkError):
+    """The system does not let a file be read or written."""
+
+
 class DeviceError(TrainmarkError):
     """The requested device is not available."""
 
@@ -171,7 +175,7 @@ def run_command(main: Callable[[], None]) -> None:
     except OSError as error:
         if error.errno not in ADVICE:
             raise
-        sys.exit(in_one_sentence(error))
+        sys.exit(f"FileError: {in_one_sentence(error)}")
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
 
@@ -181,6 +185,13 @@ def in_one_sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno in ADVICE:
         return f"{error.filename or 'a file'} can't be used {why(error)}"
     return str(error) if isinstance(error, TrainmarkError) else f"{type(error).__name__}: {error}"
+
+
+def print_traceback(error: Exception) -> None:
+    """Print the traceback of an error on standard error, and behind it the sentence of one in ADVICE."""
+    traceback.print_exception(error)
+    if isinstance(error, OSError) and error.errno in ADVICE:
+        print(f"\nFileError: {in_one_sentence(error)}", file=sys.stderr)
 
 
 def exit_at_once(status: int) -> NoReturn:
@@ -205,7 +216,7 @@ def failing_in_one_sentence(
     try:
         yield
     except Exception as error:
-        traceback.print_exc()
+        print_traceback(error)
         if not in_workflow():
             terminal.write(f"{title}: failed: {in_one_sentence(error)}" + (f"; log: {log}\n" if log else "\n"))
         leave(1)

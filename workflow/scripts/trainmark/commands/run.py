@@ -10,6 +10,7 @@ from trainmark.commands.curves import curves_of
 from trainmark.commands.launch import environment_of, interpreter_of, scalars_of, variables_of, words_of
 from trainmark.commands.metrics import Chunks, lines_of, read_entries
 from trainmark.commands.process import LARGEST_BYTES, CommandProcess, Ran, too_large
+from trainmark.console import CONTROLS
 from trainmark.errors import CommandError
 from trainmark.files.checksums import sha256_of
 from trainmark.files.seal import digest_of
@@ -233,7 +234,7 @@ def _listed(paths: Sequence[Path], folder: Path) -> str:
 
 def _check_ended(ran: Ran) -> None:
     """Raise CommandError if the command failed or left processes behind."""
-    lines = ("".join(filter(str.isprintable, line)).strip() for _, line in reversed([*lines_of(ran.output[-8:])]))
+    lines = (CONTROLS.sub("", line).strip() for _, line in reversed([*lines_of(ran.output[-8:])]))
     last = next(filter(None, lines), "")
     said = f"; its last line: {last[:LAST_LINE_CHARACTERS]}" if last else "; it printed nothing"
     if ran.code is not None and ran.code < 0:

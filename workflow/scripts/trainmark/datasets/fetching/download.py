@@ -40,6 +40,9 @@ CHUNK_BYTES = 1 << 14
 
 RANGE_NOT_SATISFIABLE = 416
 
+OF_CONNECTIONS = (requests.RequestException, ConnectionError, TimeoutError)
+"""Errors of connections. Others that have a number are of the files of this machine."""
+
 
 def fetch_dataset(name: str, entry: Mapping, mirror: str | None, raw_folder: Path, offline: bool = False) -> list[dict]:
     """Put every file of an entry into `raw_folder`; return the source of each.
@@ -110,7 +113,7 @@ def _fetch_file(
         except (OSError, DataError, ValueError) as error:
             if isinstance(error, StorageError):
                 raise
-            if isinstance(error, OSError) and error.errno and not isinstance(error, requests.RequestException):
+            if isinstance(error, OSError) and error.errno and not isinstance(error, OF_CONNECTIONS):
                 raise StorageError(f"{target} can't be written {why(error, 'look at its folder')}") from error
             problems.append(f"{shown}: {_in_words(error)}")
     return None, problems

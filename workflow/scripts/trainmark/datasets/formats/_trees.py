@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from unicodedata import normalize
 
-from trainmark.console import say_when_long
+from trainmark.console import CONTROLS, say_when_long
 from trainmark.datasets.archives import unpack
 from trainmark.datasets.samples import Folders
 from trainmark.errors import DataError, why
@@ -25,9 +25,6 @@ SPLIT_NAME = re.compile(
     re.IGNORECASE,
 )
 """Names of folders that look like a split."""
-
-UNLISTED = re.compile(r"[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""Characters that no name in a list may have: control characters, ends of lines, and bytes that are not UTF-8."""
 
 Classes = dict[str, Path]
 """The folder of each class, by its name in Unicode's normal form NFC and in the order of these names.
@@ -67,8 +64,11 @@ def unpacked(
 def own_folder(entry: Mapping) -> Path:
     """The user's own folder of an entry. Raises DataError if it cannot be read."""
     folder = Path(os.path.expanduser(entry["folder"]))
-    if not (os.path.isdir(folder) and os.access(folder, os.R_OK | os.X_OK)):
-        raise DataError(f"{folder}, the `folder` of {entry['title']}, does not exist or cannot be read")
+    try:
+        os.scandir(folder).close()
+    except OSError as error:
+        said = why(error, "name one that is there")
+        raise DataError(f"{folder}, the `folder` of {entry['title']}, can't be read {said}") from error
     return folder
 
 
@@ -177,7 +177,7 @@ def _listed(names: list[str]) -> str:
 
 def checked_name(name: str, where: Path) -> str:
     """Return a path that can stand on a line of a list in UTF-8. Raises DataError if it cannot."""
-    if UNLISTED.search(name):
+    if CONTROLS.search(name):
         raise DataError(f"{where}: the file name {name!r} has characters that cannot stand in a list; rename it")
     return name
 

@@ -14,7 +14,7 @@ from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.formats._trees import checked_name, top_folder
 from trainmark.datasets.images.lists import ImageList, read_list
 from trainmark.datasets.samples import Folders, ImageLists, class_names_of, expect_each_class
-from trainmark.errors import DataError
+from trainmark.errors import DataError, expect_damage
 
 FORMAT = {"kind": "image_lists", "required": ["files|folder", "lists"], "optional": [
     "root", "roots", "class_names", "encoding",
@@ -60,6 +60,10 @@ def _checked_path(name: str, root: Path, where: str) -> str:
     for form in ("NFC", "NFD"):
         path = path if os.path.isfile(root / path) else Path(normalize(form, str(path)))
     if not os.path.isfile(root / path):
+        try:
+            os.stat(root / path)
+        except OSError as error:
+            expect_damage(error, root / path)
         raise DataError(f"{where}: there is no image {root / name}; correct the line, or the `root` of the entry")
     return path.as_posix()
 
