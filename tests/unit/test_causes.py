@@ -191,6 +191,8 @@ def test_work_that_can_not_be_read_is_not_deleted(tmp_path, capsys, number):
     with refusing(files[1], number):
         assert newest_checkpoint(tmp_path, "run").epoch == 1
     _check(capsys.readouterr().out.removesuffix("; trying the one before it\n"), number)
+    with refusing(tmp_path, number), pytest.raises(OSError, match=os.strerror(number)):
+        newest_checkpoint(tmp_path, "run")
     assert newest_checkpoint(tmp_path, "run").epoch == 2
     kept = tmp_path / "record.kept.json"
     write_record(record("a"), kept)

@@ -1,6 +1,7 @@
 """Unpack archives from untrusted sources: files and folders alone, inside the target folder, and not without bound."""
 
 import lzma
+import os
 import re
 import tarfile
 import zipfile
@@ -50,9 +51,11 @@ def unpack(archive: Path, folder: Path, *, nested: bool = False, encoding: str |
             "`encoding` in the dataset's entry name theirs, such as cp437, cp850, cp932 (Japanese) or gbk (Chinese)"
         ) from error
     except DAMAGE as error:
-        damaged = not isinstance(error, OSError) or error.errno is None
-        cause = f"({error}); get the archive again" if damaged else why(error, "look at both")  # type: ignore[arg-type]
-        raise DataError(f"{archive} cannot be unpacked into {folder} {cause}") from error
+        cause = f"{folder} ({error}); get the archive again"
+        if isinstance(error, OSError) and error.errno:
+            target = folder if error.filename in (None, os.fspath(archive)) else error.filename
+            cause = f"{target} {why(error, 'look at both')}"
+        raise DataError(f"{archive} cannot be unpacked into {cause}") from error
 
 
 def _tar_encoding(archive: Path, encoding: str | None) -> str:

@@ -96,7 +96,8 @@ def newest_checkpoint(folder: Path, identity: str) -> Checkpoint | None:
 
 def _files(folder: Path, identity: str) -> list[Path]:
     """Return the checkpoint files with this identity, newest first: by place in the training, then by time."""
-    names = [(path, NAME.fullmatch(path.name)) for path in folder.glob("epoch-*.npz")]
+    paths = folder.iterdir() if folder.exists() else ()  # glob would find nothing in a folder that can't be read
+    names = [(path, NAME.fullmatch(path.name)) for path in paths]
     digits = _digest(identity)[:IDENTITY_DIGITS]
     places = {
         path: (int(name["epoch"]), int(name["step"])) for path, name in names if name and name["identity"] == digits
