@@ -6,6 +6,7 @@ import hashlib
 import os
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from trainmark.datasets.tokens import read_word_index
 from trainmark.errors import ADVICE, RecordError, TrainmarkError, failing_in_one_sentence, run_command
 from trainmark.files.disk import new_array
 from trainmark.files.scratch import staged
+from trainmark.loading.memory_file import MemoryFile
 from trainmark.machine.locks import _take
 from trainmark.parity.trace import read_trace
 from trainmark.plan.display import last_error
@@ -79,6 +81,7 @@ READERS = {
     "any other file": ("some.json", lambda file: run_command(lambda: file.read_text())),
 }
 OF_READING = (
+    errno.EBADF,
     errno.EACCES,
     errno.EIO,
     errno.ESTALE,
@@ -158,6 +161,17 @@ def test_the_last_error_of_a_log_is_the_sentence(tmp_path, capsys):
     with pytest.raises(SystemExit), failing_in_one_sentence("it", None, sys.stdout), refusing(tmp_path, errno.EIO):
         os.listdir(tmp_path)
     assert last_error(capsys.readouterr().err) == f"{tmp_path} can't be used (Input/output error); {ADVICE[errno.EIO]}"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EPERM, errno.EACCES], ids=errno.errorcode.get)
+def test_loaders_work_where_memory_without_a_file_is_forbidden(monkeypatch, number):
+    """As by seccomp, and by vm.memfd_noexec=2."""
+    monkeypatch.setattr(os, "memfd_create", Mock(side_effect=OSError(number, os.strerror(number))), raising=False)
+    memory = MemoryFile()
+    part = memory.map(memory.grow(3), 3)
+    part[:] = b"abc"
+    assert os.pread(memory.descriptor, 3, 0) == b"abc"
+    memory.close()
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO], ids=errno.errorcode.get)

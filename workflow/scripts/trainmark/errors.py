@@ -125,6 +125,7 @@ ADVICE = {
     errno.EIO: "look into dmesg, since the disk or the network drive fails",
     errno.ESTALE: "try again, since the server of the network drive has replaced it",
     errno.ENOTCONN: "mount the network drive again",
+    errno.EBADF: "let it lie on another file system, such as a local disk",
     errno.ENOLCK: "let it lie on a file system with locks, such as a local disk",
     errno.ENOSYS: "let it lie on a file system that can do that, such as a local disk",
     errno.EOPNOTSUPP: "let it lie on a file system that can do that, such as a local disk",
@@ -133,7 +134,6 @@ ADVICE = {
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
     errno.ENFILE: "close files of other programs, since the system has too many open",
     errno.ENOMEM: "free memory, or ask for more of it",
-    errno.EAGAIN: "raise the limit of processes (ulimit -u)",
     errno.ELOOP: "remove links that lead to each other",
     errno.ETXTBSY: "wait until nobody writes to it",
     errno.E2BIG: "shorten the command line, or the environment variables",
@@ -183,7 +183,7 @@ def run_command(main: Callable[[], None]) -> None:
 def in_one_sentence(error: Exception) -> str:
     """Return the message of an error; if it is neither one of ours nor in ADVICE, after the name of its class."""
     if isinstance(error, OSError) and error.errno in ADVICE:
-        return f"{error.filename or 'a file'} can't be used {why(error)}"
+        return f"{error.filename} can't be used {why(error)}" if error.filename else f"the system refuses {why(error)}"
     return str(error) if isinstance(error, TrainmarkError) else f"{type(error).__name__}: {error}"
 
 

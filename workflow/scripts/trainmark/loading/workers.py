@@ -82,7 +82,8 @@ class Workers:
             return self._pool.submit(function, *arguments)
         except OSError as error:
             self.close()
-            self._fail(f"the processes that load images could not be started {why(error)}", error)
+            said = why(error, "raise the limit of processes (ulimit -u)")
+            self._fail(f"the processes that load images could not be started {said}", error)
 
     @contextmanager
     def _dying_in_one_sentence(self) -> Iterator[None]:
