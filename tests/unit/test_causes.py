@@ -34,6 +34,7 @@ from trainmark.plan.plan_file import read_plan
 from trainmark.plan.staleness import _changes
 from trainmark.recipes.initial_weights import _read_finite
 from trainmark.records.inputs import initial_weights_sha256
+from trainmark.records.peaks import read_peak
 from trainmark.records.record import read_record, write_record
 from trainmark.training.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
 from trainmark.training.process_exit import ProcessExit
@@ -76,6 +77,7 @@ READERS = {
     "a plan": ("plan.json", read_plan),
     "a record": ("record.json", read_record),
     "a record that may be stale": ("record.json", lambda file: _changes(file, dict)),
+    "a peak": ("peak.json", read_peak),
     "initial weights": ("weights.npz", _read_finite),
     "the SHA-256 of initial weights": ("weights.npz", initial_weights_sha256),
     "any other file": ("some.json", lambda file: run_command(lambda: file.read_text())),
