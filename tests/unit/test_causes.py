@@ -36,6 +36,7 @@ from trainmark.recipes.initial_weights import _read_finite
 from trainmark.records.inputs import initial_weights_sha256
 from trainmark.records.peaks import read_peak
 from trainmark.records.record import read_record, write_record
+from trainmark.session import refusing as refusing_session
 from trainmark.training.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
 from trainmark.training.process_exit import ProcessExit
 
@@ -81,6 +82,7 @@ READERS = {
     "initial weights": ("weights.npz", _read_finite),
     "the SHA-256 of initial weights": ("weights.npz", initial_weights_sha256),
     "any other file": ("some.json", lambda file: run_command(lambda: file.read_text())),
+    "any other file, while jobs are planned": ("some.json", lambda file: refusing_session(file.read_text)()),
 }
 OF_READING = (
     errno.EBADF,
