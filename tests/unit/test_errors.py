@@ -1,6 +1,5 @@
 """A TrainmarkError ends a script with status 1 and one sentence; anything else is a bug and keeps its traceback."""
 
-import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -18,15 +17,12 @@ def raising(error):
     return main
 
 
-def full_disk(name):
-    return OSError(errno.ENOSPC, "No space left on device", name)
-
-
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [
         (ConfigError("the key x is missing"), "ConfigError: the key x is missing"),
-        (full_disk("a/b.json"), "the disk is full (a/b.json): No space left on device; make room, and run it again"),
+        (OSError(28, "Full", "a"), "FileError: a can't be used (Full); make room there"),
+        (OSError(12, "None left"), "FileError: the system refuses (None left); free memory, or ask for more of it"),
     ],
 )
 def test_a_sentence_and_status_1(error, sentence):

@@ -9,6 +9,7 @@ import os
 import sys
 from pathlib import Path
 
+from trainmark.console import CONTROLS
 from trainmark.errors import run_command
 from trainmark.machine.variables import unset_settings
 
@@ -31,7 +32,7 @@ def main() -> None:
     end = f"{len(result.problems) or 'no'} problem{'' if len(result.problems) == 1 else 's'} in {arguments.folder}"
     for line in [end, *result.problems, *result.facts, *counts]:
         # A results folder from somebody else may contain control characters for the terminal.
-        print("".join(letter if letter.isprintable() else "?" for letter in line))
+        print(CONTROLS.sub("?", line))
     sys.exit(bool(result.problems))
 
 

@@ -1,13 +1,20 @@
 """Runs of commands with real processes: what they record, and that a wrong or stopped one leaves nothing running."""
 
+import errno
 import os
 import re
+import shlex
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from command_runs import SETTINGS, processes_of, run_script
 
+from trainmark.commands.process import CommandProcess
+from trainmark.commands.program import not_started
 from trainmark.commands.run import _check_cpus
 from trainmark.errors import CommandError
 from trainmark.records.record import read_record
@@ -17,10 +24,28 @@ GOOD = "report(1); report(2)"
 CSV = {"format": "csv", "file": "log.csv", "columns": {"loss": "loss"}}
 
 WRONG = {
-    "no such program": ({"command": "no-such-program {epochs}"}, "", "there is no program no-such-program"),
     "exit status 1": ({}, "report(1); sys.exit('the GPU burns')", "exit status 1; its last line: the GPU burns"),
     "ended by a signal": ({}, "os.kill(os.getpid(), 11)", "was ended by SIGSEGV"),
-    "a file that is not written": ({"metrics": {"format": "chainer-log-report"}}, GOOD, "did not write result/log"),
+    "a file that is not written": (
+        {"metrics": {"format": "chainer-log-report"}},
+        GOOD,
+        "did not write result/log, but no file",
+    ),
+    "a file that lies elsewhere": (
+        {"metrics": CSV},
+        "os.makedirs('out/1'); open('out/1/log.csv', 'w'); open('a', 'w')",
+        r"did not write log\.csv, but out/1/log\.csv: name one in metrics\.file, or a pattern",
+    ),
+    "other files": (
+        {"metrics": CSV},
+        "for name in 'abcd': open(name, 'w')",
+        r"did not write log\.csv, but a, b, c, \.\.\.: name one",
+    ),
+    "several files that match": (
+        {"metrics": CSV | {"file": "*.csv"}},
+        "open('1.csv', 'w'); open('2.csv', 'w')",
+        r"wrote 1\.csv, 2\.csv, which match metrics\.file, \*\.csv: let it match one",
+    ),
     "an output without end": ({}, "while True: print('x' * 10**6)", r"printed more than 100 MiB"),
     "a file without end": (
         {"metrics": CSV},
@@ -56,6 +81,65 @@ def test_a_wrong_command_is_one_sentence_and_leaves_nothing(wrong, tmp_path):
     assert "Traceback" not in printed
     assert not (tmp_path / "record.json").exists()
     assert processes_of(tmp_path) == []
+
+
+def made(name: str, content: bytes | None, mode: int = 0o755) -> str:
+    """Python that makes a program beside the fetched one, or a folder."""
+    write = f"os.mkdir({name!r})" if content is None else f"open({name!r}, 'wb').write({content!r})"
+    return f"import os\n{write}\nos.chmod({name!r}, {mode})\n"
+
+
+ELF = Path(sys.executable).resolve().read_bytes()[:64]
+NOT_STARTED = {
+    "none": ("no-such-program {epochs}", "", "there is no program no-such-program: write"),
+    "a path to none": ("./none", "", "there is no program ./none: write"),
+    "a link to none": ("./a", "os.symlink('none', 'a')", "there is no program ./a: write"),
+    "not on the PATH": ("program.py", "", r"no program program.py on the PATH: write ./program.py for"),
+    "fetched": ("./program.py", "", r"program ./program.py is not executable .* start it as in sh ./program.py"),
+    "not executable": (
+        "./a",
+        made("a", b"#!/usr/bin/env -S python3 -u\n", 0o644),
+        r"executable .* as in python3 -u ./a",
+    ),
+    "a program that is not executable": (
+        "./a",
+        made("a", ELF, 0o644),
+        r"executable .* in sh -c 'chmod \+x ./a && ./a'",
+    ),
+    "a folder": ("./a", made("a", None), "program ./a is a folder: name a program in it"),
+    "below a file": ("./program.py/a", "", r"program ./program.py/a can't be started \(Not a directory\)"),
+    "no interpreter": ("./a", made("a", b"#! /no/python3\n"), "names the interpreter /no/python3, which is not there"),
+    "Windows": ("./a", made("a", b"#!/bin/sh\r\necho\r\n"), "program ./a has the line ends of Windows"),
+    "a mark": ("./a", made("a", b"\xef\xbb\xbf#!/bin/sh\n"), "begins with a byte order mark"),
+    "without #!": ("./a", made("a", b"import sys\n"), "names no interpreter: .* start it as in sh ./a"),
+    "empty": ("./a", made("a", b""), "names no interpreter: "),
+    "another processor": (
+        "./a",
+        made("a", ELF[:18] + b"\xff\xff" + ELF[20:]),
+        "another system or processor than Linux",
+    ),
+    "of Windows": ("./a", made("a", b"MZ\x90\0\3\0\0\0"), "was built for another system or processor than Linux"),
+    "a long command line": (f"true {'x' * 200_000}", "", r"true can't be started \(Argument list too long\); shorten"),
+    "a long name": (f"./{'x' * 300}", "", r"can't be started \(File name too long\); shorten its name"),
+}
+
+
+@pytest.mark.parametrize(("command", "before", "sentence"), NOT_STARTED.values(), ids=NOT_STARTED)
+def test_a_program_that_is_not_started_is_told_its_own_cause(command, before, sentence, tmp_path, monkeypatch):
+    (tmp_path / "program.py").write_text("")
+    subprocess.run([sys.executable, "-c", f"import os\n{before}"], cwd=tmp_path, check=True)
+    words = shlex.split(command)
+    with pytest.raises(CommandError, match=sentence):
+        CommandProcess(words, tmp_path, os.environ, None, None).run()
+
+
+def test_a_mount_that_starts_no_program_is_named(tmp_path, monkeypatch):
+    (tmp_path / "a").write_text("#!/bin/sh\n")
+    (tmp_path / "a").chmod(0o755)
+    status = os.statvfs_result([*os.statvfs(tmp_path)[:8], os.ST_NOEXEC, 255])
+    monkeypatch.setattr(os, "statvfs", lambda _: status)
+    said = not_started("./a", errno.EACCES, tmp_path, os.defpath)
+    assert said.endswith("(a noexec mount): work elsewhere, or start it as in /bin/sh ./a")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
@@ -125,6 +209,20 @@ def test_a_file_that_is_written_anew_with_each_epoch_has_times(tmp_path):
     record = recorded(tmp_path, program, epochs=3, metrics=CSV | {"columns": {"epoch": "epoch", "loss": "loss"}})
     assert [entry["batch_loss"] for entry in record["curves"]] == [1, 1 / 2, 1 / 3]
     assert all(entry["seconds"] is None or 0.2 < entry["seconds"] < 0.6 for entry in record["curves"][1:])
+
+
+@pytest.mark.parametrize(
+    "pattern", ["outputs/*/*/m*.csv", "**/metrics[[]1].csv", "outputs/2026-11-28/9/metrics[1].csv"]
+)
+def test_a_metrics_file_in_a_folder_of_the_day_is_found_and_followed(tmp_path, pattern):
+    program = (
+        "path = 'outputs/2026-11-28/9'\nos.makedirs(path)\nfile = open(path + '/metrics[1].csv', 'w', buffering=1)\n"
+        "print('loss', file=file)\nfor loss in (0.5, 0.4, 0.3): time.sleep(0.2); print(loss, file=file)"
+    )
+    record = recorded(tmp_path, program, epochs=3, metrics=CSV | {"file": pattern})
+    assert [entry["batch_loss"] for entry in record["curves"]] == [0.5, 0.4, 0.3]
+    for entry in record["curves"][1:]:
+        assert 0.15 < entry["seconds"] < 0.5
 
 
 APPTAINER = """#!/bin/sh

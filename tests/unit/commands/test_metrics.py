@@ -149,7 +149,7 @@ def test_times_that_a_command_gives(tmp_path, capsys):
 
 
 def test_a_file_that_changes_at_each_look_and_a_pipe(tmp_path):
-    file = FollowedFile(tmp_path / "log")
+    file = FollowedFile(tmp_path, "log")
     for at in range(50):
         (tmp_path / "log").write_text(f"e,l,v\n{'2,.4,.5' if at > 20 else ''}\n1,.5,.6\n#{at}")
         os.utime(tmp_path / "log", (at, at))
@@ -157,7 +157,7 @@ def test_a_file_that_changes_at_each_look_and_a_pipe(tmp_path):
     file.end(1.0)
     assert {at for at, line in file.chunks if line.startswith(b"2")} == {None}
     os.mkfifo(tmp_path / "pipe")
-    FollowedFile(tmp_path / "pipe").end(1.0)
+    FollowedFile(tmp_path, "pipe").end(1.0)
 
 
 def test_log_report_with_an_entry_before_the_training(tmp_path):
@@ -350,7 +350,7 @@ WRITTEN = {
 def test_a_file_is_read_as_it_is_at_its_end(case, tmp_path):
     """Each state of the file is looked at up to three times."""
     metrics, states, expected = WRITTEN[case]
-    file = FollowedFile(tmp_path / "log")
+    file = FollowedFile(tmp_path, "log")
     for (at, text), following in zip(states.items(), [*states, 9][1:], strict=True):
         if text is None:
             (tmp_path / "log").unlink()

@@ -156,11 +156,14 @@ PICTURES = """datasets:
 """
 FLUX = "recipes: [mnist-mlp-flux], "
 SUBSET = "title: T, format: class_subset, seed: 1, "
+ENCODED = "prepare: [d]\ndatasets: {d: {title: T, format: image_folder, folder: /tmp, encoding: %s}}"
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        (ENCODED % "cp-437", "datasets.d.encoding: found cp-437; allowed: a text encoding of Python, such as cp437"),
+        (ENCODED % "rot13", "datasets.d.encoding: found rot13; allowed: "),
         # --- recipes, datasets and the input transform
         (
             experiment("input: {crop: [24, 24]}"),

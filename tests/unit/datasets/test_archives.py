@@ -147,6 +147,62 @@ def test_a_hostile_or_damaged_archive(put, folder, monkeypatch, content, why):
     assert not folder.exists() or tree(folder) is not None, "neither a link nor a device"
 
 
+def zip_of(*names: bytes) -> bytes:
+    """A zip with members of these names, without the flag for UTF-8, as programs of Windows and macOS write it."""
+    placeholders = {("N" * len(name))[:-2] + f"{number:02}": name for number, name in enumerate(names)}
+    content = zipped(dict.fromkeys(placeholders, b"x"))
+    for placeholder, name in placeholders.items():
+        content = content.replace(placeholder.encode(), name)
+    return content
+
+
+def tar_of(*names: bytes, form: int = tarfile.GNU_FORMAT) -> bytes:
+    """A tar with members of these names."""
+    infos = [tarfile.TarInfo(name.decode("utf-8", "surrogateescape")) for name in names]
+    return tar(*(info.tobuf(form, "utf-8", "surrogateescape") for info in infos))
+
+
+NFD = "Ba\u0308ume/1.png"
+DOS, LATIN, JAPANESE = "Bäume/ß.png".encode("cp850"), "Bäume/ß.png".encode("latin-1"), "ソフト/表.png".encode("cp932")
+NOT_UTF_8 = "has names that are not in {}, such as "
+NAMES = {
+    "zip, macOS": (zip_of(NFD.encode(), "ä/一.png".encode()), None, [NFD, "ä/一.png"]),
+    "zip, macOS, a key": (zip_of(NFD.encode()), "cp437", [NFD]),
+    "zip, Windows": (zip_of(DOS, b"a.png"), None, NOT_UTF_8.format("UTF-8")),
+    "zip, Windows, cp850": (zip_of(DOS, b"a.png"), "cp850", ["Bäume/ß.png", "a.png"]),
+    "zip, Japanese": (zip_of(JAPANESE), None, NOT_UTF_8.format("UTF-8")),
+    "zip, Japanese, cp932": (zip_of(JAPANESE), "cp932", ["ソフト/表.png"]),
+    "zip, one name is both": (zip_of(DOS, "ä".encode()), "cp850", ["Bäume/ß.png", "├ñ"]),
+    "zip, another encoding": (zip_of(DOS), "ascii", NOT_UTF_8.format("ascii")),
+    "zip, backslashes": (
+        zip_of(rb"train\cat\1.png", rb"train\dog\1.png"),
+        None,
+        ["train/cat/1.png", "train/dog/1.png"],
+    ),
+    "zip, a folder": (zip_of(rb"train\cat\1.png", rb"empty\dog\\"[:-1]), None, ["train/cat/1.png"]),
+    "zip, the way up": (zip_of(rb"train\..\..\evil"), None, OUTSIDE),
+    "zip, a drive": (zip_of(rb"C:\evil\1.png"), None, OUTSIDE),
+    "zip, a network drive": (zip_of(rb"\\host\share\1.png"), None, OUTSIDE),
+    "zip, Japanese, the way up": (zip_of(JAPANESE + rb"\..\..\..\x"), "cp932", OUTSIDE),
+    "tar": (tar_of(DOS, form=tarfile.USTAR_FORMAT), None, NOT_UTF_8.format("UTF-8")),
+    "tar, cp850": (tar_of(DOS, b"a.png"), "cp850", ["Bäume/ß.png", "a.png"]),
+    "tar, a long name": (tar_of(LATIN + b"." * 200), "latin-1", ["Bäume/ß.png" + "." * 200]),
+    "tar, pax": (tar_of(LATIN, form=tarfile.PAX_FORMAT), "latin-1", ["Bäume/ß.png"]),
+    "tar, UTF-8, a key": (tar_of(NFD.encode()), "cp437", [NFD]),
+    "tar, a backslash": (tar_of(rb"AC\DC/1.png"), None, [r"AC\DC/1.png"]),
+}
+
+
+@pytest.mark.parametrize(("content", "encoding", "expected"), NAMES.values(), ids=NAMES)
+def test_names_are_decoded_as_they_were_written(put, folder, content, encoding, expected):
+    """UTF-8 if all names of an archive are; else the encoding that the entry gives, or one sentence."""
+    if isinstance(expected, str):
+        assert expected in message_of(unpack, put(content), folder, encoding=encoding)
+    else:
+        unpack(put(content), folder, encoding=encoding)
+        assert sorted(expected) == [name for name, content in tree(folder).items() if content is not None]
+
+
 def test_a_folder_that_cannot_be_written_or_an_archive_that_is_not_there(put, folder, tmp_path):
     folder.write_bytes(b"a file")
     assert "cannot be unpacked" in message_of(unpack, put(GOOD), folder)

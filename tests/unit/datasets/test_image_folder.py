@@ -222,6 +222,19 @@ def test_several_archives_are_unpacked_into_one_folder(folders):
     assert message.startswith(f"{folders.unpacked / 'else'} can't be read (No such file or directory); ")
 
 
+def test_an_encoding_of_names_that_is_given_later_unpacks_again(folders):
+    name = "N" * 10
+    file = archive(
+        folders.raw / "1.zip", {f"{name}/{number}.png": png(number) for number in range(4)} | {"b/1": b"", "b/2": b""}
+    )
+    path = folders.raw / "1.zip"
+    path.write_bytes(path.read_bytes().replace(name.encode(), "Bäume 2024".encode("cp850")))
+    entry = {"title": "P", "format": "image_folder", "files": [file]}
+    assert "has names that are not in UTF-8" in message_of(read, folders, entry)
+    assert read(folders, {**entry, "encoding": "cp437"}).class_names == ["Bäume 2024", "b"]
+    assert read(folders, {**entry, "encoding": "cp866"}).class_names == ["BДume 2024", "b"]
+
+
 def test_archives_are_unpacked_once_and_others_anew_in_an_empty_folder(packed, folders):
     assert len(read(folders, packed).splits["train"]) == 6
     (folders.unpacked / "top" / "train" / "cat" / "0.png").unlink()

@@ -71,13 +71,18 @@ def link_elsewhere(root):
         ("train/dog/../cat/a b.png", "train/cat/a b.png"),
         ("./train//cat/a b.png", "train/cat/a b.png"),
         ("link/1.png", "link/1.png"),
+        (r"train\cat\a b.png", "train/cat/a b.png"),
+        ("train/cat/B\u00e4r.png", "train/cat/Ba\u0308r.png"),
+        ("train/cat/Schu\u0308ler.png", "train/cat/Sch\u00fcler.png"),
     ],
-    ids=["absolute", "absolute, through another name", "up and down", "up", "dots and slashes", "the user's link"],
-)
+    ids=["absolute", "absolute, through another name", "up and down", "up", "dots and slashes", "the user's link",
+         "of Windows", "NFC", "NFD"],
+)  # fmt: skip
 @pytest.mark.parametrize("relative", [False, True])
 def test_a_path_is_judged_by_where_it_leads(root, folders, listed, monkeypatch, path, stored, relative):
     link_elsewhere(root)
     (root.parent / "alias").symlink_to(root)
+    (root / stored).touch()
     (root / "fit.txt").write_text(f"{path} 0\ntrain/dog/2.png 1\n".replace("{root}", str(root)))
     monkeypatch.chdir(root.parent)
     listed["folder"] = "own" if relative else str(root)
@@ -102,6 +107,11 @@ WRONG = {
         "{list}, line 2: /etc/passwd leads out of {root}, where paths start, to /etc/passwd",
     ),
     "the way up": ("../1.png 0\n", FIRST + "../1.png leads out of {root}, where paths start, to {root}/../1.png"),
+    "the way up, of Windows": (
+        "..\\1.png 0\n",
+        FIRST + "..\\1.png leads out of {root}, where paths start, to {root}/..",
+    ),
+    "a path of Windows": ("C:\\a.png 0\n", FIRST + "there is no image {root}/C:\\a.png; correct the line, "),
     "an absolute path through a link": (
         "{root}/link/1.png 0\n",
         FIRST + "{root}/link/1.png leads out of {root}, where paths start, to {root}/../elsewhere/1.png",

@@ -5,6 +5,7 @@ import pytest
 from messages import message_of
 from PIL import Image
 
+from trainmark.datasets.formats._trees import checked_name
 from trainmark.datasets.images.lists import read_list, scan, write_list
 
 ALLOWED = "a line is a path, a space or tab and a label, a whole number from 0 to 999999"
@@ -33,6 +34,21 @@ def test_a_list_comes_back_as_it_was_written(tmp_path):
     for some in (entries, []):
         write_list(tmp_path / "train.txt", some)
         assert read_list(tmp_path / "train.txt") == some
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Screenshot 9.41.00\u202fAM.png", "Snímek v\u00a013.05.png", "全角\u3000空白", "a\u200bb\ufeff", "\u202e",
+        "👩\u200d🔬", "\U0001fae8", "\U0001fadc", "\U0003fff0", "\uf8ff", "Ba\u0308ume", "CON", "a\\b:c?", " ",
+    ],
+)  # fmt: skip
+def test_a_name_is_refused_only_if_it_breaks_a_list(tmp_path, name):
+    entries = [(checked_name(path, tmp_path), label) for label, path in enumerate((f"{name}/1", f"{name}."))]
+    write_list(tmp_path / "train.txt", entries)
+    assert read_list(tmp_path / "train.txt") == entries
+    for mark in "\n\r\t\0\v\x1c\x85\u2028\udce9":
+        assert "has characters that cannot stand in a list" in message_of(checked_name, name + mark, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -36,5 +36,7 @@ def test_jobs_that_start_together_share_one_copy(file, tmp_path, monkeypatch):
 def test_a_disk_that_cannot_take_the_copy_gives_a_sentence(file, tmp_path, monkeypatch):
     (tmp_path / "node").write_text("a file")
     monkeypatch.setenv("TRAINMARK_SCRATCH", str(tmp_path / "node"))
-    with pytest.raises(DataError, match=r"can't be copied to .*make room there, or take `scratch` out"):
+    with pytest.raises(
+        DataError, match=r"can't be copied to .*Not a directory.; name another folder, or take `scratch` out"
+    ):
         staged(file, "abc")

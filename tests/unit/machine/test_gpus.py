@@ -87,6 +87,7 @@ def test_the_gpus_that_cuda_visible_devices_gives(nvidia_smi, monkeypatch, lines
     [
         (None, "-1", "there is no nvidia-smi on the PATH, with CUDA_VISIBLE_DEVICES='-1'"),
         ("exit 9", None, "nvidia-smi -L lists no NVIDIA GPU, or all are hidden"),
+        ("echo 'NVIDIA-SMI has failed.'; exit 9", None, "nvidia-smi -L says: NVIDIA-SMI has failed"),
         (f"echo '{GPUS[0]}'", "", "lists no NVIDIA GPU, or all are hidden, with CUDA_VISIBLE_DEVICES=''"),
         (f"echo '{GPUS[0]}'", "7", "nvidia-smi -L lists no such GPU, with CUDA_VISIBLE_DEVICES='7'"),
     ],

@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import re
 import sys
 import threading
 import time
@@ -17,6 +18,9 @@ from trainmark.errors import in_workflow
 
 LONG_SECONDS = 15.0
 """A job that waits or works longer than this without printing a line prints that it does."""
+
+CONTROLS = re.compile(r"[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Characters that control a terminal, end a line or stand for bytes that are not UTF-8. Any other can be printed."""
 
 CLEAR_LINE = "\r\x1b[K"
 """Control characters that clear the current line of a terminal, which may contain a progress bar."""

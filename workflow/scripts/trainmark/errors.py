@@ -40,6 +40,10 @@ class DataError(TrainmarkError):
     """A data file is missing, damaged or differs from its catalogue entry."""
 
 
+class FileError(TrainmarkError):
+    """The system does not let a file be read or written."""
+
+
 class DeviceError(TrainmarkError):
     """The requested device is not available."""
 
@@ -111,8 +115,52 @@ class ClaimError(TrainmarkError):
     """The results do not bear a claim of the config out."""
 
 
+ADVICE = {
+    errno.ENOSPC: "make room there",
+    errno.EDQUOT: "make room within your quota, or ask for a larger one",
+    errno.EFBIG: "raise the limit of a file's size (ulimit -f), or work on a file system that allows larger files",
+    errno.EROFS: "mount it for writing, or work in another folder",
+    errno.EACCES: "let this user into it and into the folders above it (chmod, chown)",
+    errno.EPERM: "let its owner allow that (chown, chattr -i)",
+    errno.EIO: "look into dmesg, since the disk or the network drive fails",
+    errno.ESTALE: "try again, since the server of the network drive has replaced it",
+    errno.ENOTCONN: "mount the network drive again",
+    errno.EBADF: "let it lie on another file system, such as a local disk",
+    errno.ENOLCK: "let it lie on a file system with locks, such as a local disk",
+    errno.ENOSYS: "let it lie on a file system that can do that, such as a local disk",
+    errno.EOPNOTSUPP: "let it lie on a file system that can do that, such as a local disk",
+    errno.ENODEV: "let it lie on a file system that can map files into memory, such as a local disk",
+    errno.ENAMETOOLONG: "shorten its name",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENFILE: "close files of other programs, since the system has too many open",
+    errno.ENOMEM: "free memory, or ask for more of it",
+    errno.ELOOP: "remove links that lead to each other",
+    errno.ETXTBSY: "wait until nobody writes to it",
+    errno.E2BIG: "shorten the command line, or the environment variables",
+}
+"""What to do about an error of the system, by its number: an error that says nothing about the content of a file."""
+
+
+def why(error: OSError, otherwise: str = "") -> str:
+    """Return what the system says of an error, and what to do: "(Permission denied); let this user ...".
+
+    otherwise: what to do about an error that is not in ADVICE, such as that of a missing file.
+    """
+    advice = ADVICE.get(error.errno or 0, otherwise)
+    return f"({error.strerror or error})" + (f"; {advice}" if advice else "")
+
+
+def expect_damage(error: Exception, path: Path, error_class: type[TrainmarkError] = DataError) -> None:
+    """Raise an error of this class if what happened while a file was read is the system's, and no damage of the file.
+
+    error: what happened. Damage has an error of another type, or one without a number (gzip, bz2).
+    """
+    if isinstance(error, OSError) and error.errno in ADVICE:
+        raise error_class(f"{error.filename or path} can't be read {why(error)}") from error
+
+
 def run_command(main: Callable[[], None]) -> None:
-    """Call a script's `main`. After a TrainmarkError or on a full disk, print one sentence and exit with status 1.
+    """Call a script's `main`. After a TrainmarkError, or an error in ADVICE, print one sentence and exit with status 1.
 
     After Ctrl-C, or when the reader of the output has exited, print nothing and exit with the status that a shell
     reports for the signal (128 + SIGINT or SIGPIPE).
@@ -125,17 +173,25 @@ def run_command(main: Callable[[], None]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discards the rest of the output
         sys.exit(128 + signal.SIGPIPE)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno not in ADVICE:
             raise
-        where = f" ({error.filename})" if error.filename else ""
-        sys.exit(f"the disk is full{where}: {error.strerror}; make room, and run it again")
+        sys.exit(f"FileError: {in_one_sentence(error)}")
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
 
 
 def in_one_sentence(error: Exception) -> str:
-    """Return the message of an error; if it is not one of ours, after the name of its class."""
+    """Return the message of an error; if it is neither one of ours nor in ADVICE, after the name of its class."""
+    if isinstance(error, OSError) and error.errno in ADVICE:
+        return f"{error.filename} can't be used {why(error)}" if error.filename else f"the system refuses {why(error)}"
     return str(error) if isinstance(error, TrainmarkError) else f"{type(error).__name__}: {error}"
+
+
+def print_traceback(error: Exception) -> None:
+    """Print the traceback of an error on standard error, and behind it the sentence of one in ADVICE."""
+    traceback.print_exception(error)
+    if isinstance(error, OSError) and error.errno in ADVICE:
+        print(f"\nFileError: {in_one_sentence(error)}", file=sys.stderr)
 
 
 def exit_at_once(status: int) -> NoReturn:
@@ -160,7 +216,7 @@ def failing_in_one_sentence(
     try:
         yield
     except Exception as error:
-        traceback.print_exc()
+        print_traceback(error)
         if not in_workflow():
             terminal.write(f"{title}: failed: {in_one_sentence(error)}" + (f"; log: {log}\n" if log else "\n"))
         leave(1)

@@ -13,7 +13,7 @@ from typing import Any
 from trainmark.cluster.site import PREVIEW_VARIABLE, Site, check_sections, read_site, scheduler_of
 from trainmark.config.load import default_config, load_config
 from trainmark.console import Terminal, print_line
-from trainmark.errors import ConfigError, TrainmarkError
+from trainmark.errors import ADVICE, ConfigError, TrainmarkError, in_one_sentence
 from trainmark.machine.gpus import find_gpus
 from trainmark.plan import internals, products
 from trainmark.plan.campaign import Campaign, Wildcards, by_wildcards, option, trainer_of
@@ -58,7 +58,7 @@ def threads_that_fit(device: str, cores: int, workers: int, beside_cpu: bool) ->
 
 
 def refusing(function: Callable) -> Callable:
-    """Make a function end the call with the sentence of a TrainmarkError, without a traceback.
+    """Make a function end the call with the sentence of a TrainmarkError or an error in ADVICE, without a traceback.
 
     Snakemake would print lines of a traceback after a WorkflowError.
     """
@@ -67,9 +67,11 @@ def refusing(function: Callable) -> Callable:
     def call(*arguments: Any, **options: Any) -> Any:
         try:
             return function(*arguments, **options)
-        except TrainmarkError as error:
+        except (TrainmarkError, OSError) as error:
+            if isinstance(error, OSError) and error.errno not in ADVICE:
+                raise
             heading = "the config can't be used:\n" if isinstance(error, ConfigError) else ""
-            sys.exit(f"{heading}{error}")
+            sys.exit(f"{heading}{in_one_sentence(error)}")
 
     return call
 
@@ -151,7 +153,7 @@ class Session:
                 internals.make_again(self._workflow, [path])
             return []
 
-        return look
+        return refusing(look)
 
     def stale_record(self, wildcards: Wildcards) -> list:
         """Make Snakemake run the job of a run that is to be trained again."""

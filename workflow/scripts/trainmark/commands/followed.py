@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from trainmark.commands.entries import Chunks
+from trainmark.recipes.command import matches_of
 
 LARGEST_MIB = 100
 """Largest output and largest file that is read."""
@@ -27,13 +28,15 @@ Key = tuple[tuple[bytes, ...], int]
 class FollowedFile:
     """A file that grows, or that is written anew each time.
 
+    folder: in which it lies. file: its path there, or a pattern that one path will match.
     chunks: its text as it was at the last look, in pieces, each with the time at which it was first seen; None where
         that can't be told, because the file was written anew with other lines.
     size_bytes: the size of this text.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, folder: Path, file: str) -> None:
+        self._folder, self._file = folder, file
+        self.path = folder / file
         self.chunks: list[tuple[float | None, bytes]] = []
         self.size_bytes = 0
         self._ending = b""
@@ -45,6 +48,8 @@ class FollowedFile:
         """Read what was appended. A file that was written anew is read when it is the same at the next look, too."""
         state = None
         with suppress(OSError):  # there is no file yet, or no more
+            if self._state is None:
+                self.path = next(iter(matches_of(self._file, self._folder)), self._folder / self._file)
             status = os.stat(self.path)
             state = (status.st_ino, status.st_size, status.st_mtime_ns)
         if state != self._state:
@@ -56,6 +61,7 @@ class FollowedFile:
 
     def end(self, seen: float) -> None:
         """Read the file as it is at its end, whatever was seen before."""
+        self.look(seen)
         data = self._read(0)
         if data != b"".join(data for _, data in self.chunks):
             self._replace(data, seen)

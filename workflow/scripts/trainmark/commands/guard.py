@@ -63,7 +63,7 @@ def main() -> None:
             command = subprocess.Popen(words, preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask))
             status = _wait_for(command, start)
         except OSError as error:
-            status = {"error": error.strerror}
+            status = {"error": error.errno}
     end_descendants(GRACE_SECONDS if os.getppid() == starter else 0)
     with suppress(OSError):  # the starter may be gone
         os.write(descriptor, json.dumps(status).encode() + b"\n")

@@ -31,24 +31,15 @@ NOTED = ("chainer", "cupy", "jax", "jaxlib", "keras", "numpy", "tensorflow", "te
 DIGEST = re.compile(r"sha256[:-]([0-9a-f]{64})")
 
 
-def words_of(
-    command: Mapping, run: Run, seed: int, threads: int, folder: Path, variables: Mapping[str, str], image: str | None
-) -> list[str]:
-    """Return program and arguments. Raises CommandError if the program is not there.
+def words_of(command: Mapping, run: Run, seed: int, threads: int, folder: Path, image: str | None) -> list[str]:
+    """Return program and arguments. image: the container image in which it runs; None for none.
 
-    variables: from `variables_of`. image: the container image in which it runs; None for none.
+    Raises CommandError if nothing here runs containers.
     """
     values = _values(command, run, seed, threads, folder)
     line = filled(command["command"], {"device_flag": values["device_flag"]})  # which may be several words
     words = [filled(word, values) for word in shlex.split(line)]  # filled now: a folder with a blank stays one word
-    prefix = _container(image, run, folder)
-    program = prefix[0] if prefix else words[0]
-    if not shutil.which(str(folder / program) if "/" in program else program, path=variables.get("PATH")):
-        raise CommandError(
-            f"there is no program {program}: write it as on this machine's command line, name its environment, or "
-            "fetch it as one of the command's files"
-        )
-    return prefix + words
+    return _container(image, run, folder) + words
 
 
 def variables_of(command: Mapping, run: Run, seed: int, threads: int, folder: Path) -> dict[str, str]:

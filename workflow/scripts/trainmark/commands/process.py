@@ -16,7 +16,8 @@ import psutil
 from trainmark.commands.entries import Chunks
 from trainmark.commands.followed import LARGEST_BYTES, LARGEST_MIB, FollowedFile
 from trainmark.commands.guard import adopt_orphans, end_descendants
-from trainmark.errors import CommandError
+from trainmark.commands.program import not_started
+from trainmark.errors import CommandError, why
 
 GUARD = Path(__file__).with_name("guard.py")
 
@@ -55,7 +56,7 @@ class Ran:
 class CommandProcess:
     """A command that runs in a folder.
 
-    follow: a file that is followed while it is written; None for none.
+    follow: a file in it, or a pattern, that is followed while it is written; None for none.
     limit_mib: the largest resident memory of its processes together; None for no limit.
     """
 
@@ -64,11 +65,11 @@ class CommandProcess:
         words: Sequence[str],
         folder: Path,
         variables: Mapping[str, str],
-        follow: Path | None,
+        follow: str | None,
         limit_mib: float | None,
     ) -> None:
         self._words, self._folder, self._variables = words, folder, variables
-        self._follow, self._limit_mib = FollowedFile(follow) if follow else None, limit_mib
+        self._follow, self._limit_mib = FollowedFile(folder, follow) if follow else None, limit_mib
         self._guard: subprocess.Popen | None = None
         self._excess: str | None = None
         self._ran = Ran()
@@ -84,12 +85,7 @@ class CommandProcess:
         adopt_orphans()
         ran, (reading, writing) = self._ran, os.pipe()
         ran.start = time.monotonic()
-        # Started in the main thread: the kernel tells the guard when the thread that started it ends.
-        self._guard = subprocess.Popen(
-            [sys.executable, "-I", str(GUARD), str(writing), *self._words],
-            cwd=self._folder, env=dict(self._variables), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, pass_fds=[writing], start_new_session=True,
-        )  # fmt: skip
+        self._guard = self._started_guard(writing)
         os.close(writing)
         done = threading.Event()
         threads = [threading.Thread(target=self._pump, daemon=True)]
@@ -108,13 +104,25 @@ class CommandProcess:
         for thread in threads:
             thread.join()
         if "error" in status:
-            raise CommandError(f"{self._words[0]} can't be started: {status['error']}")
+            path = self._variables.get("PATH", os.defpath)
+            raise CommandError(not_started(self._words[0], status["error"], self._folder, path))
         ran = self._ran = replace(ran, **{"end": time.monotonic()} | status)
         if self._excess:
             raise CommandError(self._excess)
         if ran.code is None and ran.over_mib is None:
             raise CommandError("somebody stopped the process that guards the command, and with it the command")
         return ran
+
+    def _started_guard(self, writing: int) -> subprocess.Popen:
+        """Start the guard, in the main thread: the kernel tells the guard when the thread that started it ends."""
+        try:
+            return subprocess.Popen(
+                [sys.executable, "-I", str(GUARD), str(writing), *self._words],
+                cwd=self._folder, env=dict(self._variables), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, pass_fds=[writing], start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:  # such as a command line that is too long
+            raise CommandError(f"the program {self._words[0]} can't be started {why(error)}") from error
 
     def stop(self) -> None:
         """Stop the command and all that it started, and wait for their end. It may be called in a signal handler."""

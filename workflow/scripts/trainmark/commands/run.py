@@ -12,6 +12,7 @@ from trainmark.commands.followed import LARGEST_BYTES
 from trainmark.commands.launch import environment_of, interpreter_of, scalars_of, variables_of, words_of
 from trainmark.commands.metrics import read_entries
 from trainmark.commands.process import CommandProcess, Ran, too_large
+from trainmark.console import CONTROLS
 from trainmark.errors import CommandError
 from trainmark.files.checksums import sha256_of
 from trainmark.files.seal import digest_of
@@ -23,7 +24,7 @@ from trainmark.machine.memory import peak_children_mib
 from trainmark.machine.provenance import describe_job, describe_session
 from trainmark.machine.watch import Watch
 from trainmark.plan.run import Run
-from trainmark.recipes.command import LINE_FORMATS, metrics_file
+from trainmark.recipes.command import LINE_FORMATS, matches_of, metrics_file
 from trainmark.records.inputs import inputs_of
 from trainmark.records.record import SCHEMA_VERSION
 from trainmark.records.result import command_result
@@ -91,7 +92,7 @@ class CommandRun:
         with self.phase_times.phase("import"):
             arguments, image = (self.command, self.run, self._seed, len(cpus), self._folder), self.job.image
             variables = variables_of(*arguments)
-            words = words_of(*arguments, variables, image)
+            words = words_of(*arguments, image)
             interpreter = interpreter_of(words, image, named=bool(self.command["environment"] or image))
             self._provenance |= environment_of(interpreter, variables, self._folder, image)
         self._note_device(gpu)
@@ -138,12 +139,15 @@ class CommandRun:
         self._provenance["gpu"] = described | {"at_start": nvml.state(gpu)} if described and gpu else None
 
     def _metrics_path(self) -> Path | None:
+        """Return the file that the command writes, or the pattern of its path as long as not exactly one matches it."""
         file = metrics_file(self.command["metrics"])
-        return self._folder / file if file else None
+        matches = matches_of(file, self._folder) if file else []
+        return matches[0] if len(matches) == 1 else self._folder / file if file else None
 
-    def _followed(self) -> Path | None:
-        """Return the file that tells the times of the epochs while it is written."""
-        return self._metrics_path() if self.command["metrics"]["format"] in LINE_FORMATS else None
+    def _followed(self) -> str | None:
+        """Return the file that tells the times of the epochs while it is written, or its pattern."""
+        metrics = self.command["metrics"]
+        return metrics_file(metrics) if metrics["format"] in LINE_FORMATS else None
 
     # --- after the command --------------------------------------------------------------------------------------
 
@@ -205,16 +209,35 @@ class CommandRun:
     def _curves(self, ran: Ran, text: Chunks) -> tuple[list[dict], dict | None, float]:
         metrics, path = self.command["metrics"], self._metrics_path()
         if path and not path.exists():
-            raise CommandError(f"the command did not write {metrics_file(metrics)}, which its key metrics.file names")
+            raise CommandError(self._no_metrics(str(metrics_file(metrics))))
         if path and path.is_file() and path.stat().st_size > LARGEST_BYTES:
             raise CommandError(too_large(path))
         entries = read_entries(metrics, text, path)
         return curves_of(metrics, entries, self.run.epochs, ran.start, ran.end)
 
+    def _no_metrics(self, file: str) -> str:
+        """Say that the file of the key metrics.file was not written, or that several match it, and what was written."""
+        if matches := matches_of(file, self._folder):
+            listed = _listed(matches, self._folder)
+            return f"the command wrote {listed}, which match metrics.file, {file}: let it match one"
+        fetched = {self._folder / fetched["path"] for fetched in self.command["files"]}
+        written = [path for path in sorted(self._folder.rglob("*")) if path.is_file() and path not in fetched]
+        named = [path for path in written if path.name == Path(file).name]
+        found = _listed(named or written, self._folder)
+        return (
+            f"the command did not write {file}, but {found}: name one in metrics.file, or a pattern such as out/*/a.csv"
+        )
+
+
+def _listed(paths: Sequence[Path], folder: Path) -> str:
+    """Name the first paths of a list."""
+    names = [path.relative_to(folder).as_posix() for path in paths[:3]]
+    return ", ".join(names + ["..."] * (len(paths) > 3)) or "no file"
+
 
 def _check_ended(ran: Ran) -> None:
     """Raise CommandError if the command failed or left processes behind."""
-    lines = ("".join(filter(str.isprintable, line)).strip() for _, line in reversed([*lines_of(ran.output[-8:])]))
+    lines = (CONTROLS.sub("", line).strip() for _, line in reversed([*lines_of(ran.output[-8:])]))
     last = next(filter(None, lines), "")
     said = f"; its last line: {last[:LAST_LINE_CHARACTERS]}" if last else "; it printed nothing"
     if ran.code is not None and ran.code < 0:

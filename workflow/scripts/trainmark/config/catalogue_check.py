@@ -80,6 +80,10 @@ def _entry_findings(name: str, entry: Mapping, catalogue: Mapping) -> Iterator[F
     for i, file in enumerate(entry.get("files", [])):
         if known_formats()[entry["format"]].unpickles and "sha256" not in file:
             yield (name, "files", i), "found no sha256; the format runs what the file says, so it must be known"
+    try:
+        b"name".decode(entry.get("encoding", "utf-8"))
+    except (LookupError, ValueError):
+        yield (name, "encoding"), f"found {entry['encoding']}; allowed: a text encoding of Python, such as cp437"
     classes = entry.get("classes")
     of = entry.get("of")
     class_names = len(entry.get("class_names", []))

@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from trainmark.config.wording import KeyPath, type_name
-from trainmark.errors import ConfigError
+from trainmark.errors import ConfigError, why
 
 
 class StrictLoader(yaml.SafeLoader):
@@ -29,7 +29,7 @@ def read_yaml(path: Path) -> dict:
     try:
         document = yaml.load(path.read_text(encoding="utf-8"), StrictLoader)  # noqa: S506 (a SafeLoader)
     except OSError as error:
-        raise ConfigError(f"{path}: can't be read ({error.strerror})") from error
+        raise ConfigError(f"{path}: can't be read {why(error)}") from error
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ConfigError(f"{path}{line}: {error.problem}") from error

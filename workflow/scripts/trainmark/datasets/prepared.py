@@ -8,7 +8,7 @@ import numpy as np
 
 from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.tokens import Vocabulary
-from trainmark.errors import DataError
+from trainmark.errors import DataError, expect_damage
 from trainmark.files.checksums import sha256_of
 from trainmark.files.scratch import staged
 from trainmark.files.seal import is_sealed
@@ -25,6 +25,7 @@ def read_manifest(folder: Path) -> dict:
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
+        expect_damage(error, folder)
         # The message does not advise to delete the folder: a typing error may have named one that holds other things.
         raise DataError(
             f"{folder} holds no prepared dataset ({error}); give the folder results/datasets/<name>/prepared of one, "
@@ -105,6 +106,7 @@ def _open_array(folder: Path, described: dict) -> np.ndarray:
     try:
         return np.lib.format.open_memmap(path, mode="r")  # refuses arrays that would have to be unpickled
     except (OSError, ValueError) as error:
+        expect_damage(error, path)
         raise DataError(f"{path} is damaged or missing ({error}); {_again(folder)}") from error
 
 

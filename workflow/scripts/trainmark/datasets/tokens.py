@@ -11,7 +11,7 @@ from string import ascii_lowercase, ascii_uppercase
 
 import numpy as np
 
-from trainmark.errors import DataError
+from trainmark.errors import DataError, expect_damage
 
 PADDING, START, UNKNOWN = 0, 1, 2
 """Ids that stand for no word: pad_sequences' `value`, and load_data's `start_char` and `oov_char`."""
@@ -82,5 +82,6 @@ def read_word_index(path: Path) -> dict[str, int]:
         if sorted(word_ranks.values()) == list(range(1, len(word_ranks) + 1)):
             return word_ranks
     except (OSError, ValueError, TypeError, AttributeError) as error:
+        expect_damage(error, path)
         raise DataError(f"{path} is not a word index ({error}); delete it and download it again") from error
     raise DataError(f"{path} is not a word index: it must give n words the ranks 1 to n, each rank once")

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from trainmark.errors import TrainmarkError
+from trainmark.errors import TrainmarkError, why
 from trainmark.files.seal import is_sealed, sealed
 from trainmark.files.whole import write_text
 from trainmark.trainer import is_written
@@ -87,7 +87,7 @@ class JsonFiles:
         except FileNotFoundError as error:
             raise self.error(f"{path}: there is no such {self.name}") from error
         except OSError as error:
-            raise self.error(f"{path}: can't be read ({error.strerror})") from error
+            raise self.error(f"{path}: can't be read {why(error)}") from error
         except (ValueError, RecursionError) as error:
             raise self.error(f"{path} is not a JSON file: {error}; {self.again}") from error
         self._refuse(violation(document, self.schema_file) or _not_json(document), path)

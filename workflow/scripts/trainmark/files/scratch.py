@@ -6,7 +6,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from trainmark.errors import DataError
+from trainmark.errors import DataError, why
 from trainmark.files.whole import written_whole
 
 SCRATCH_VARIABLE = "TRAINMARK_SCRATCH"
@@ -33,8 +33,6 @@ def staged(path: Path, sha256: str) -> Path:
                 with written_whole(copy) as part:
                     shutil.copyfile(path, part)
     except OSError as error:
-        raise DataError(
-            f"{path} can't be copied to {folder} ({error.strerror}); make room there, or take `scratch` out of the "
-            "site file"
-        ) from error
+        said = why(error, "name another folder")
+        raise DataError(f"{path} can't be copied to {folder} {said}, or take `scratch` out of the site file") from error
     return copy

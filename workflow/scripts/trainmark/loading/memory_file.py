@@ -2,6 +2,7 @@
 
 import mmap
 import os
+from contextlib import suppress
 from multiprocessing.reduction import DupFd
 from tempfile import TemporaryFile
 from typing import Any
@@ -40,8 +41,8 @@ class MemoryFile:
 
 
 def _new() -> int:
-    """Return the descriptor of a file in memory; on macOS, of a temporary file without a name."""
-    if hasattr(os, "memfd_create"):
+    """Return the descriptor of a file in memory; on macOS and where that is forbidden, of one without a name."""
+    with suppress(AttributeError, OSError):
         return os.memfd_create("trainmark-loader")
     with TemporaryFile() as file:
         return os.dup(file.fileno())

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from trainmark.errors import LoaderError
+from trainmark.errors import LoaderError, why
 from trainmark.loading.memory_file import MemoryFile
 from trainmark.loading.pieces import Piece, SplitLoader
 
@@ -82,7 +82,8 @@ class Workers:
             return self._pool.submit(function, *arguments)
         except OSError as error:
             self.close()
-            self._fail(f"the processes that load images could not be started: {error.strerror}", error)
+            said = why(error, "raise the limit of processes (ulimit -u)")
+            self._fail(f"the processes that load images could not be started {said}", error)
 
     @contextmanager
     def _dying_in_one_sentence(self) -> Iterator[None]:

@@ -4,7 +4,7 @@ import hashlib
 import os
 import platform
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
@@ -12,6 +12,23 @@ SIBLINGS = "/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
 """File that lists the CPUs of a CPU's core, as "0,64" or "0-1"."""
 
 CPU_INFO = Path("/proc/cpuinfo")
+
+ARM_CORES = {
+    "41d03": "Cortex-A53",
+    "41d05": "Cortex-A55",
+    "41d08": "Cortex-A72",
+    "41d0b": "Cortex-A76",
+    "41d0c": "Neoverse-N1",
+    "41d40": "Neoverse-V1",
+    "41d49": "Neoverse-N2",
+    "41d4f": "Neoverse-V2",
+    "41d84": "Neoverse-V3",
+    "430af": "ThunderX2",
+    "46001": "A64FX",
+    "48d01": "TaiShan-v110",
+    "c0ac3": "AmpereOne",
+}
+"""Names of ARM cores, by implementer and part. Of others the numbers are the name."""
 
 CGROUP = Path("/proc/self/cgroup")
 CGROUP_ROOT = Path("/sys/fs/cgroup")
@@ -41,15 +58,35 @@ def has_avx512() -> bool:
 
 def instruction_set() -> str:
     """Return a digest of the CPUs' models and instructions: machine code for one CPU may be wrong on another."""
-    keys = r"vendor_id|cpu family|model|model name|stepping|flags|Features|CPU \w+"
+    keys = r"vendor_id|cpu family|model|stepping|flags|[Ff]eatures|CPU \w+|(?:hart )?isa"
     lines = re.findall(rf"^(?:{keys})\s*:.*", read_kernel_file(CPU_INFO), re.MULTILINE)
-    return hashlib.sha256("\n".join([platform.machine(), *sorted(set(lines))]).encode()).hexdigest()[:16]
+    return hashlib.sha256("\n".join([platform.machine(), cpu_model(), *sorted(set(lines))]).encode()).hexdigest()[:16]
 
 
 def cpu_model() -> str:
-    """Return the kernel's name of the processor, or that of its architecture if there is none."""
-    name = re.search(r"^model name[ \t]*:[ \t]*(.*)", read_kernel_file(CPU_INFO), re.MULTILINE)
-    return name[1] if name else platform.processor() or platform.machine()
+    """Return the name of the processor, made of what the kernel tells; of several kinds of cores, the name of each.
+
+    The name of the architecture if it tells nothing.
+    """
+    text = read_kernel_file(CPU_INFO)
+    cores = [dict(re.findall(r"^(.*?)[ \t]*:[ \t]*(.*)", core, re.MULTILINE)) for core in text.split("\n\n")]
+    names = dict.fromkeys(filter(None, map(_name_of_core, cores)))
+    if mainframe := re.search(r"^vendor_id.*(IBM/S390)[\s\S]*?machine\s*[=:]\s*(\w+)", text, re.MULTILINE):
+        names = {f"{mainframe[1]} machine {mainframe[2]}": None}
+    return " + ".join(names) or platform.processor() or platform.machine()
+
+
+def _name_of_core(core: Mapping[str, str]) -> str | None:
+    """Return the name of a core from its fields in CPU_INFO; None if they tell nothing."""
+    if part := core.get("CPU part"):  # ARM's "model name", where there is one, is that of the architecture
+        maker = core.get("CPU implementer", "0x")
+        name = ARM_CORES.get(maker[2:] + part[2:], f"ARM core {maker} {part}")
+        return f"{name} r{int(core.get('CPU variant', '0'), 16)}p{core.get('CPU revision', '0')}"
+    if power := core.get("cpu"):  # SPARC, too
+        return f"{power.partition(',')[0]} {core.get('revision', '')}".strip()
+    names = ("model name", "Model Name", "cpu model", "uarch")  # x86; LoongArch, MIPS, RISC-V
+    of_riscv = " ".join(core[key] for key in ("isa", "mvendorid", "marchid", "mimpid") if key in core)
+    return next(filter(None, map(core.get, names)), of_riscv)
 
 
 def cpu_quota() -> float | None:

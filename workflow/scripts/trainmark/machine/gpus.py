@@ -112,8 +112,10 @@ def where_looked() -> str:
     """Return why no GPU was found, as part of a sentence."""
     if shutil.which("nvidia-smi") is None:
         reason = "there is no nvidia-smi on the PATH"
-    else:
+    elif find_gpus() or not (said := _listing()):
         reason = f"nvidia-smi -L lists {'no such GPU' if find_gpus() else 'no NVIDIA GPU, or all are hidden'}"
+    else:
+        reason = f"nvidia-smi -L says: {said[0].rstrip('.')}"
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     return reason if visible is None else f"{reason}, with CUDA_VISIBLE_DEVICES={visible!r}"
 

@@ -20,7 +20,7 @@ from typing import TextIO
 from filelock import FileLock, Timeout
 
 from trainmark.console import LONG_SECONDS, Terminal, in_words, say_when_long
-from trainmark.errors import BusyError, DeviceError
+from trainmark.errors import BusyError, DeviceError, why
 from trainmark.machine.cpus import allowed_cores, allowed_cpus, bind, spread
 from trainmark.machine.gpus import limit_threads, no_gpu_message, visible_gpus
 from trainmark.machine.ranks import ALONE, Ranks
@@ -274,6 +274,6 @@ def _lock_folder() -> Path:
 
 def _no_locks(folder: Path, error: OSError) -> DeviceError:
     return DeviceError(
-        f"the folder of locks, {folder}, can't be used ({error.strerror}); make it writable for every user of this "
-        f"host, or name another one in {LOCK_FOLDER_VARIABLE}"
+        f"the folder of locks, {folder}, can't be used {why(error, 'make it writable for every user of this host')}, "
+        f"or name another one in {LOCK_FOLDER_VARIABLE}"
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from trainmark.errors import CertificateError
+from trainmark.errors import CertificateError, expect_damage
 from trainmark.files.disk import write_arrays
 from trainmark.files.whole import written_whole
 from trainmark.parity.epoch_check import EpochTrace, ResultWithCopy, TrainingResult
@@ -151,6 +151,7 @@ def read_trace(path: Path) -> Trace:
         trainer = Trainer.parse(header.pop("trainer"))
         return Trace(trainer, **{key: _unpacked(value, arrays) for key, value in header.items()})
     except (OSError, EOFError, ValueError, LookupError, TypeError, zipfile.BadZipFile) as error:
+        expect_damage(error, path, CertificateError)
         # numpy's own message is not repeated: it advises to unpickle files that are not arrays.
         raise CertificateError(
             f"{path} is damaged or not a trace of this version of trainmark; delete it and run snakemake again"

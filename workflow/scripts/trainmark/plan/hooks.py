@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.console import Terminal
-from trainmark.errors import WORKFLOW_VARIABLE, DataError, DeviceError
+from trainmark.errors import WORKFLOW_VARIABLE, DataError, DeviceError, why
 from trainmark.frameworks.registry import check_installed
 from trainmark.machine.gpus import no_gpu_message
 from trainmark.machine.locks import hold_directory
@@ -84,7 +84,7 @@ def _check_writable(folder: Path) -> None:
             pass
     except OSError as error:
         raise DataError(
-            f"the folder {folder.absolute()} can't be written to ({error.strerror}); make it writable, or choose "
+            f"the folder {folder.absolute()} can't be written to {why(error, 'make it writable')}, or choose "
             "another directory with snakemake --directory"
         ) from error
 

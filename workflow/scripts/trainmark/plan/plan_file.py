@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from trainmark.errors import DataError
+from trainmark.errors import DataError, expect_damage
 from trainmark.files.whole import write_text
 from trainmark.plan.run import RUN_FOLDER, Run
 from trainmark.trainer import trainers_of
@@ -57,6 +57,7 @@ def read_plan(path: Path) -> dict:
             "and its jobs need the same directory"
         ) from error
     except (OSError, ValueError, LookupError, TypeError) as error:
+        expect_damage(error, path)
         raise DataError(f"{path} is not a plan of this version of trainmark: run snakemake, which writes it") from error
 
 

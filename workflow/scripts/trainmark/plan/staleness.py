@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from trainmark.errors import expect_damage
 from trainmark.files.seal import digest_of
 from trainmark.plan.products import MANIFEST, RESULTS, TABLES, prepared_folder
 from trainmark.trainer import Trainer
@@ -150,5 +151,6 @@ def _changes(path: Path, compare: Callable[[Mapping], Mapping[str, bool]]) -> li
         return []
     try:
         return [name for name, same in compare(json.loads(path.read_text(encoding="utf-8"))).items() if not same]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        expect_damage(error, path)  # a result that can't be read now is not made again
         return ["format"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from trainmark.errors import DataError, RecordError
+from trainmark.errors import DataError, RecordError, why
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.recipe import Recipe
@@ -84,8 +84,6 @@ def open_texts(path: Path) -> Iterator[BinaryIO]:
     try:
         stream = path.open("rb")
     except OSError as error:
-        raise DataError(
-            f"{path} can't be read ({error.strerror}); name a text file with one review per line"
-        ) from error
+        raise DataError(f"{path} can't be read {why(error, 'name a text file with one review per line')}") from error
     with stream:
         yield stream

@@ -4,6 +4,8 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from glob import glob
+from pathlib import Path
 
 FRAMEWORK = "command"
 """The framework of the runs of commands; the name of the command is their recipe."""
@@ -84,8 +86,15 @@ def patterns_of(metrics: Mapping) -> list[str]:
 
 
 def metrics_file(metrics: Mapping) -> str | None:
-    """Return the file that is read, relative to the command's folder; None for the command's output."""
+    """Return the file that is read, or its pattern, relative to the command's folder; None for the command's output."""
     return metrics["file"] or FORMATS[metrics["format"]].file
+
+
+def matches_of(file: str, folder: Path) -> list[Path]:
+    """Return the file of this name in a folder if it is there, else all that match it as a pattern with * and ?."""
+    if (folder / file).exists():
+        return [folder / file]
+    return [folder / match for match in sorted(glob(file, root_dir=folder, recursive=True))]
 
 
 QUOTED = re.compile(r"""\\.|'[^']*'|"(?:\\[\s\S]|[^"\\])*\"""")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trainmark.errors import DataError
+from trainmark.errors import DataError, why
 from trainmark.networks.graph import Architecture
 from trainmark.networks.ops import Parameter
 from trainmark.recipes.initializers import KERNEL_INITIALIZERS, Initializer
@@ -80,7 +80,7 @@ def _read_finite(file: Path) -> Weights:
     try:
         weights = {name: array.astype(np.float64) for name, array in read_arrays(file).items()}
     except OSError as error:
-        raise _unusable(file, f"can't be read ({error.strerror})") from error
+        raise _unusable(file, f"can't be read {why(error)}") from error
     except ValueError as error:
         raise _unusable(file, f"is damaged ({error})") from error
     for name, array in weights.items():

@@ -7,6 +7,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from trainmark.errors import why
 from trainmark.networks.graph import Architecture
 from trainmark.networks.ops import Shape
 
@@ -43,7 +44,7 @@ def why_unfit(file: Path, architecture: Architecture | None) -> str | None:
     try:
         stored = stored_shapes(file)
     except OSError as error:
-        return f"can't be read ({error.strerror})"
+        return f"can't be read {why(error)}"
     except Exception as error:  # a damaged archive: zipfile and ast raise many types
         return f"is damaged, or holds no weights ({str(error) or type(error).__name__})"
     return _misfit(stored, architecture) if architecture else None

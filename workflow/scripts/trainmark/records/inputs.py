@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from trainmark.errors import DataError
+from trainmark.errors import DataError, why
 from trainmark.files.checksums import sha256_of
 from trainmark.files.seal import digest_of
 
@@ -43,7 +43,7 @@ def initial_weights_sha256(file: Path | None) -> str | None:
         return sha256_of(file) if file else None
     except OSError as error:
         raise DataError(
-            f"initial_weights: {file} can't be read ({error.strerror}); restore it, or change initial_weights"
+            f"initial_weights: {file} can't be read {why(error, 'restore it')}, or change initial_weights"
         ) from error
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from trainmark.errors import DataError
+from trainmark.errors import DataError, expect_damage
 from trainmark.files.seal import digest_of, is_sealed, sealed
 from trainmark.files.whole import write_text
 
@@ -25,6 +25,6 @@ def read_peak(file: Path) -> dict:
         document = json.loads(file.read_text(encoding="utf-8"))
         if is_sealed(document):
             return {key: document[key] for key in ("conditions", "peak")}
-    except (OSError, ValueError, LookupError, AttributeError):
-        pass
+    except (OSError, ValueError, LookupError, AttributeError) as error:
+        expect_damage(error, file)
     raise DataError(f"{file} is damaged or was changed; delete it, and the next run measures the peak again")

@@ -1,6 +1,7 @@
 """The arguments that the scripts of one trainer share: recipe, trainer, settings, ..."""
 
 import argparse
+import errno
 import json
 import os
 import shlex
@@ -10,7 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from trainmark.console import redirect_output
-from trainmark.errors import ConfigError, DeviceError
+from trainmark.errors import ConfigError, DeviceError, why
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.machine.ranks import Ranks, join_ranks, no_launcher
 from trainmark.plan.run import Run
@@ -86,7 +87,8 @@ def _launch(launcher: str, workers: int) -> None:
     try:
         os.execvp(command[0], command)  # noqa: S606 (each word is an argument of its own)
     except OSError as error:
-        raise DeviceError(no_launcher(command[0], workers)) from error
+        missing = no_launcher(command[0], workers) if error.errno == errno.ENOENT else None
+        raise DeviceError(missing or f"the launcher {command[0]} can't be started {why(error)}") from error
 
 
 def start_ranks(arguments: argparse.Namespace) -> Ranks:

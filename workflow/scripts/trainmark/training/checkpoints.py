@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from trainmark.errors import ADVICE, why
 from trainmark.files.checksums import sha256_of
 from trainmark.files.disk import write_arrays
 from trainmark.files.whole import give_name, sync
@@ -82,6 +83,9 @@ def newest_checkpoint(folder: Path, identity: str) -> Checkpoint | None:
         try:
             return _read(file, _digest(identity))
         except (OSError, ValueError) as error:
+            if isinstance(error, OSError) and error.errno in ADVICE:  # it may be whole, and stays
+                print(f"{file}: the checkpoint can't be read {why(error)}; trying the one before it", flush=True)
+                continue
             print(f"{file}: the checkpoint is damaged ({error}); trying the one before it", flush=True)
             with contextlib.suppress(OSError):
                 file.unlink()  # it would count towards MAX_CHECKPOINTS
@@ -92,7 +96,8 @@ def newest_checkpoint(folder: Path, identity: str) -> Checkpoint | None:
 
 def _files(folder: Path, identity: str) -> list[Path]:
     """Return the checkpoint files with this identity, newest first: by place in the training, then by time."""
-    names = [(path, NAME.fullmatch(path.name)) for path in folder.glob("epoch-*.npz")]
+    paths = folder.iterdir() if folder.exists() else ()  # glob would find nothing in a folder that can't be read
+    names = [(path, NAME.fullmatch(path.name)) for path in paths]
     digits = _digest(identity)[:IDENTITY_DIGITS]
     places = {
         path: (int(name["epoch"]), int(name["step"])) for path, name in names if name and name["identity"] == digits

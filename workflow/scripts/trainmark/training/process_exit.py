@@ -4,14 +4,20 @@ import os
 import shutil
 import signal
 import threading
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
 import psutil
 
-from trainmark.errors import CLUSTER_VARIABLE, WORKFLOW_VARIABLE, RecordError, exit_at_once, in_one_sentence
+from trainmark.errors import (
+    CLUSTER_VARIABLE,
+    WORKFLOW_VARIABLE,
+    RecordError,
+    exit_at_once,
+    in_one_sentence,
+    print_traceback,
+)
 from trainmark.machine.ranks import ALONE
 from trainmark.records.attempts import forget_others, least_disturbed
 from trainmark.records.record import read_record, write_record
@@ -64,6 +70,8 @@ class ProcessExit:
             record = read_record(self._copy)
             is_usable = is_of_this_run(record)
         except RecordError as error:
+            if isinstance(error.__cause__, OSError):  # the record may be whole, and is not deleted
+                raise
             print(f"{error}; it is not used", flush=True)
             is_usable = False
         if is_usable:
@@ -98,7 +106,7 @@ class ProcessExit:
 
     def fail(self, error: Exception) -> NoReturn:
         """Exit with status 1: one sentence on the terminal, the traceback in the log."""
-        traceback.print_exception(error)
+        print_traceback(error)
         message = in_one_sentence(error)
         self._display.fail(message, self._log)
         exit_at_once(1)

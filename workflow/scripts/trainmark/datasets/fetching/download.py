@@ -4,7 +4,6 @@ The bytes of a download are collected in `<name>.part` next to the file. The nex
 process after a killed one all continue there. Ranges: RFC 9110, section 14.
 """
 
-import errno
 import os
 import shutil
 import sys
@@ -18,7 +17,7 @@ from urllib3 import Retry
 
 from trainmark.console import print_line, say_when_long
 from trainmark.datasets.fetching.addresses import in_mirror, is_web, path_of, without_credentials
-from trainmark.errors import DataError
+from trainmark.errors import DataError, why
 from trainmark.files.checksums import expected_checksum, has_checksum
 from trainmark.files.disk import StorageError, format_bytes, require_free_disk
 from trainmark.files.whole import give_name, part_of, written_whole
@@ -40,6 +39,9 @@ CHUNK_BYTES = 1 << 14
 """Bytes that may be lost when an answer breaks off."""
 
 RANGE_NOT_SATISFIABLE = 416
+
+OF_CONNECTIONS = (requests.RequestException, ConnectionError, TimeoutError)
+"""Errors of connections. Others that have a number are of the files of this machine."""
 
 
 def fetch_dataset(name: str, entry: Mapping, mirror: str | None, raw_folder: Path, offline: bool = False) -> list[dict]:
@@ -109,8 +111,10 @@ def _fetch_file(
                 (_download if is_web(address) else _copy)(address, target, file)
             return shown, problems
         except (OSError, DataError, ValueError) as error:
-            if isinstance(error, StorageError) or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+            if isinstance(error, StorageError):
                 raise
+            if isinstance(error, OSError) and error.errno and not isinstance(error, OF_CONNECTIONS):
+                raise StorageError(f"{target} can't be written {why(error, 'look at its folder')}") from error
             problems.append(f"{shown}: {_in_words(error)}")
     return None, problems
 
@@ -121,6 +125,8 @@ def _in_words(error: Exception) -> str:
         return str(error)
     if isinstance(error, requests.HTTPError):
         return f"HTTP status {error.response.status_code}"
+    if type(error) is OSError:  # of requests itself: REQUESTS_CA_BUNDLE names no file
+        return str(error)
     cause = error.args[0] if error.args else error
     reason = getattr(cause, "reason", cause)  # urllib3's error, for an answer that did not come
     if isinstance(error, requests.exceptions.SSLError):
@@ -131,8 +137,11 @@ def _in_words(error: Exception) -> str:
 def _copy(address: str, target: Path, file: Mapping) -> None:
     """Hard-link the target to a file of a folder, or copy it where that is not possible, as between two disks."""
     source = path_of(address).resolve()
-    if not has_checksum(source, file):
-        raise DataError("holds another file" if source.is_file() else "no such file")
+    try:
+        if not has_checksum(source, file):
+            raise DataError("holds another file" if source.is_file() else "no such file")
+    except OSError as error:
+        raise DataError(f"can't be read {why(error)}") from error
     target.unlink(missing_ok=True)
     try:
         os.link(source, target)

@@ -9,7 +9,7 @@ import numpy as np
 
 from trainmark.datasets.formats._trees import own_folder
 from trainmark.datasets.samples import Arrays, Folders, class_names_of, expect_each_class
-from trainmark.errors import DataError
+from trainmark.errors import DataError, expect_damage
 
 NAMES = {
     "train": (("train_images", "x_train"), ("train_labels", "y_train")),
@@ -82,6 +82,7 @@ def open_array(path: Path) -> np.ndarray:
     try:
         return np.lib.format.open_memmap(path, mode="r")
     except Exception as error:  # numpy evaluates the header as a Python literal, which may raise many types
+        expect_damage(error, path)
         why = str(error).partition("\n")[0] or type(error).__name__
         raise DataError(
             f"{path} is not a complete .npy file of numbers ({why}); write it again with numpy, without Python objects"

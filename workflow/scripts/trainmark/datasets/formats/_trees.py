@@ -9,10 +9,10 @@ from pathlib import Path
 from types import MappingProxyType
 from unicodedata import normalize
 
-from trainmark.console import say_when_long
+from trainmark.console import CONTROLS, say_when_long
 from trainmark.datasets.archives import unpack
 from trainmark.datasets.samples import Folders
-from trainmark.errors import DataError
+from trainmark.errors import DataError, why
 from trainmark.files.checksums import expected_checksum
 from trainmark.files.system_files import is_added_by_system
 from trainmark.files.whole import write_text
@@ -33,23 +33,30 @@ macOS writes names in another form than Linux and Windows do.
 """
 
 MARK = ".unpacked"
-"""File with the checksums of the archives, written when all of them are unpacked."""
+"""File with the encoding and the checksums of the archives, written when all of them are unpacked."""
 
 
-def unpacked(folders: Folders, files: Sequence[Mapping], into: Mapping[str, str] = MappingProxyType({})) -> Path:
+def unpacked(
+    folders: Folders,
+    files: Sequence[Mapping],
+    into: Mapping[str, str] = MappingProxyType({}),
+    encoding: str | None = None,
+) -> Path:
     """Unpack archives of the entry into an empty folder, unless that is done; return it.
 
     into: by name of an archive, the folder below it; archives in the folder "train" hold an archive for each class.
+    encoding: that of names that are not UTF-8.
     """
     mark = folders.unpacked / MARK
-    checksums = json.dumps([expected_checksum(file) for file in files])
+    checksums = json.dumps([encoding, *(expected_checksum(file) for file in files)])
     if not mark.is_file() or mark.read_text() != checksums:
         if folders.unpacked.exists():
             shutil.rmtree(folders.unpacked)
         for file in files:
             below = into.get(file["name"], "")
             with say_when_long(f"unpacking {file['name']}"):
-                unpack(folders.raw / file["name"], folders.unpacked / below, nested=below == "train")
+                target = folders.unpacked / below
+                unpack(folders.raw / file["name"], target, nested=below == "train", encoding=encoding)
         write_text(mark, checksums)
     return folders.unpacked
 
@@ -57,8 +64,11 @@ def unpacked(folders: Folders, files: Sequence[Mapping], into: Mapping[str, str]
 def own_folder(entry: Mapping) -> Path:
     """The user's own folder of an entry. Raises DataError if it cannot be read."""
     folder = Path(os.path.expanduser(entry["folder"]))
-    if not (os.path.isdir(folder) and os.access(folder, os.R_OK | os.X_OK)):
-        raise DataError(f"{folder}, the `folder` of {entry['title']}, does not exist or cannot be read")
+    try:
+        os.scandir(folder).close()
+    except OSError as error:
+        said = why(error, "name one that is there")
+        raise DataError(f"{folder}, the `folder` of {entry['title']}, can't be read {said}") from error
     return folder
 
 
@@ -66,7 +76,7 @@ def top_folder(folders: Folders, entry: Mapping) -> Path:
     """The folder that holds the images of an entry: the user's own, or that of its archives, which are unpacked."""
     if "folder" in entry:
         return own_folder(entry)
-    return unpacked(folders, entry["files"])
+    return unpacked(folders, entry["files"], encoding=entry.get("encoding"))
 
 
 def is_divided(root: Path) -> bool:
@@ -167,7 +177,7 @@ def _listed(names: list[str]) -> str:
 
 def checked_name(name: str, where: Path) -> str:
     """Return a path that can stand on a line of a list in UTF-8. Raises DataError if it cannot."""
-    if not name.isprintable():  # line breaks, and bytes that are no UTF-8
+    if CONTROLS.search(name):
         raise DataError(f"{where}: the file name {name!r} has characters that cannot stand in a list; rename it")
     return name
 
@@ -185,7 +195,7 @@ def visible(folder: Path) -> list[Path]:
     try:
         return sorted(path for path in folder.iterdir() if not _is_skipped(path.name))
     except OSError as error:
-        raise DataError(f"{folder} can't be read ({error.strerror}); its images are needed") from error
+        raise DataError(f"{folder} can't be read {why(error, 'its images are needed')}") from error
 
 
 def _is_skipped(name: str) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 
 from trainmark.datasets.formats._arrays import source_folder
 from trainmark.datasets.samples import Arrays, Folders, class_names_of, expect_each_class
-from trainmark.errors import DataError
+from trainmark.errors import DataError, expect_damage
 
 FORMAT = {
     "kind": "images",
@@ -56,6 +56,7 @@ def read_idx(path: Path) -> np.ndarray:
         with gzip.open(path) as stream:
             data = stream.read()
     except (OSError, EOFError, zlib.error) as error:
+        expect_damage(error, path)
         raise DataError(f"{path} is not a complete gzip file ({error}); delete it and get it again") from error
     header_bytes = 4 + 4 * data[3] if len(data) > 3 else 4
     if data[:3] != bytes([0, 0, UNSIGNED_BYTE]) or len(data) < header_bytes:

@@ -22,7 +22,7 @@ from trainmark.datasets.formats._trees import (
     visible,
 )
 from trainmark.datasets.samples import Folders, ImageLists
-from trainmark.errors import DataError
+from trainmark.errors import DataError, expect_damage
 
 FORMAT = {"kind": "image_lists", "required": ["files|folder", "classes"], "optional": []}
 
@@ -57,6 +57,7 @@ def _validation(root: Path, test: Path, kit: Path, wnids: list[str]) -> list[tup
     try:
         labels = [label_of_wnid[wnid_of_id[int(line)]] for line in truth.read_text().split()]
     except (OSError, ValueError, KeyError) as error:
+        expect_damage(error, truth)
         raise DataError(f"{truth} does not give a trained class for every image ({error!r})") from error
     if len(labels) != len(images):
         raise DataError(f"{truth} has {len(labels)} labels, and {test} {len(images)} images")
@@ -70,4 +71,5 @@ def _wnid_of_id(meta: Path) -> dict[int, str]:
         synsets = np.atleast_1d(loadmat(meta, squeeze_me=True, struct_as_record=False)["synsets"])
         return {int(synset.ILSVRC2012_ID): str(synset.WNID) for synset in synsets}
     except Exception as error:  # loadmat raises many types for a damaged file: zlib.error, IndexError, ...
+        expect_damage(error, meta)
         raise DataError(f"{meta} is not the development kit's table of synsets ({type(error).__name__})") from error

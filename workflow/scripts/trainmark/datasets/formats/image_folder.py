@@ -23,7 +23,7 @@ from trainmark.errors import DataError
 FORMAT = {
     "kind": "image_lists",
     "required": ["files|folder"],
-    "optional": ["root", "class_names", "test_share", "seed"],
+    "optional": ["root", "class_names", "test_share", "seed", "encoding"],
 }
 
 TEST_SHARE = 0.2

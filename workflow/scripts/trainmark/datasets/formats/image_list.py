@@ -8,14 +8,17 @@ import os
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
+from unicodedata import normalize
 
 from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.formats._trees import checked_name, top_folder
 from trainmark.datasets.images.lists import ImageList, read_list
 from trainmark.datasets.samples import Folders, ImageLists, class_names_of, expect_each_class
-from trainmark.errors import DataError
+from trainmark.errors import DataError, expect_damage
 
-FORMAT = {"kind": "image_lists", "required": ["files|folder", "lists"], "optional": ["root", "roots", "class_names"]}
+FORMAT = {"kind": "image_lists", "required": ["files|folder", "lists"], "optional": [
+    "root", "roots", "class_names", "encoding",
+]}  # fmt: skip
 
 
 def read(folders: Folders, entry: Mapping) -> ImageLists:
@@ -44,15 +47,24 @@ def _checked(file: Path, below: str, root: Path) -> ImageList:
 
 
 def _checked_path(name: str, root: Path, where: str) -> str:
-    """Judge an absolute path, and one with `..`, by where it really leads; other paths may follow the user's links."""
-    path = Path(name)
+    """Judge an absolute path, and one with `..`, by where it really leads; other paths may follow the user's links.
+
+    Where no file has the path, a backslash in it is a slash (Windows), and its letters may be in another form (macOS).
+    """
+    path = Path(name if os.path.isfile(root / name) else name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts:
         real, real_root = Path(os.path.realpath(root / path)), os.path.realpath(root)
         if not real.is_relative_to(real_root):
             raise DataError(f"{where}: {name} leads out of {root}, where paths start, to {real}")
         path = real.relative_to(real_root)
+    for form in ("NFC", "NFD"):
+        path = path if os.path.isfile(root / path) else Path(normalize(form, str(path)))
     if not os.path.isfile(root / path):
-        raise DataError(f"{where}: there is no image {root / path}; correct the line, or the `root` of the entry")
+        try:
+            os.stat(root / path)
+        except OSError as error:
+            expect_damage(error, root / path)
+        raise DataError(f"{where}: there is no image {root / name}; correct the line, or the `root` of the entry")
     return path.as_posix()
 
 

@@ -16,7 +16,7 @@ from trainmark.datasets.archives import DAMAGE, members_of
 from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.samples import Arrays, Folders
 from trainmark.datasets.tokens import Vocabulary, read_word_index
-from trainmark.errors import DataError
+from trainmark.errors import DataError, expect_damage
 
 FORMAT = {
     "kind": "tokens",
@@ -76,6 +76,7 @@ def _reviews(path: Path) -> Iterator[tuple[re.Match[str], str]]:
                 ):
                     yield review, content.read().decode("utf-8")
     except DAMAGE as error:
+        expect_damage(error, path)
         raise DataError(
             f"{path} is not a complete tar archive of texts in UTF-8 ({error}); download it again"
         ) from error

@@ -16,6 +16,7 @@ import simplejpeg
 from PIL import Image, UnidentifiedImageError
 
 from trainmark.datasets.catalogue import STORED_SIDE
+from trainmark.errors import expect_damage
 
 FORMATS = ("JPEG", "PNG", "GIF", "BMP", "WEBP", "TIFF")
 """Formats that may be opened, by their names in Pillow. Some of its other readers start programs."""
@@ -54,7 +55,7 @@ def load_stored(path: Path) -> np.ndarray:
 
 
 def read_file(path: Path) -> bytes:
-    """Content of the file. Raises UnreadableImage if it is empty, too large or cannot be read."""
+    """Content of the file. Raises UnreadableImage if it is missing, empty or too large, DataError for ADVICE."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):  # a pipe or a device may never end
@@ -63,6 +64,7 @@ def read_file(path: Path) -> bytes:
             raise UnreadableImage(f"larger than {LARGEST_FILE_BYTES >> 20} MiB")
         data = path.read_bytes()
     except OSError as error:
+        expect_damage(error, path)  # such an image is not left out: all images could have the same error
         raise UnreadableImage(f"can't be read ({error.strerror})") from error
     if not data:
         raise UnreadableImage("empty file")

@@ -13,7 +13,7 @@ from trainmark.console import say_when_long
 from trainmark.datasets import prepared
 from trainmark.datasets.images.decoding import UnreadableImage, decode_stored, load_stored, read_file
 from trainmark.datasets.images.parallel import chunks, in_order
-from trainmark.errors import DataError
+from trainmark.errors import DataError, expect_damage
 from trainmark.files.whole import write_text
 
 ImageList = list[tuple[str, int]]
@@ -34,6 +34,7 @@ def read_list(path: Path) -> ImageList:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()  # sig: on Windows it may begin with a byte order mark
     except (OSError, UnicodeDecodeError) as error:
+        expect_damage(error, path)
         raise DataError(f"{path} cannot be read as a list of images in UTF-8 ({error})") from error
     return [_entry(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
 

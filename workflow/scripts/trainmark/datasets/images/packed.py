@@ -12,7 +12,7 @@ from trainmark.console import say_when_long
 from trainmark.datasets.catalogue import STORED_SIDE
 from trainmark.datasets.images.lists import CHUNK, load_checked
 from trainmark.datasets.images.parallel import chunks, in_order
-from trainmark.errors import DataError
+from trainmark.errors import DataError, expect_damage
 from trainmark.files.disk import new_array
 from trainmark.files.whole import written_whole
 
@@ -51,6 +51,7 @@ def open_store(path: Path) -> np.memmap:
     try:
         store = np.lib.format.open_memmap(path, mode="r")  # refuses arrays that would have to be unpickled
     except (OSError, ValueError, tokenize.TokenError) as error:
+        expect_damage(error, path)
         raise DataError(f"{path} is not a complete packed store ({error}); {again}") from error
     if store.dtype != np.uint8 or store.shape[1:] != IMAGE_SHAPE:
         raise DataError(
