@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from fabricated_campaigns import write_campaign
 
+from trainmark.errors import DataError
 from trainmark.paper import numbers as numbers_module
 from trainmark.paper.kit import make_kit
 from trainmark.plan.plan_file import read_plan
@@ -129,6 +130,11 @@ def test_the_same_results_give_the_same_bytes_elsewhere(results, kit, tmp_path, 
         (again / file).parent.mkdir(parents=True, exist_ok=True)
         (again / file).write_text("")
     (again / "files.json").write_text(json.dumps([str(outdated)]))
+    (again / "methods.tex").write_text("mine")
+    with pytest.raises(DataError, match=r"methods.tex is a file of your own, .* rename yours"):
+        kit_of(results, again)
+    assert len(list(again.rglob("*.*"))) == 4
+    (again / "methods.tex").unlink()
     monkeypatch.setenv("TZ", "Pacific/Auckland")
     monkeypatch.setenv("LC_ALL", "C")
     kit_of(results, again)

@@ -87,6 +87,7 @@ class Session:
         gc.disable()
         put_python_on_path()
         isolate_jobs(workflow)
+        internals.make_folder_by(workflow, products.PAPER_FOLDER, products.PAPER_STAMP)
         self._workflow = workflow
         self._module = internals.name_of_module(workflow)
         if internals.changes_paths(workflow, PLAN_FILE):

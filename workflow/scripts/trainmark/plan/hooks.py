@@ -181,5 +181,6 @@ def print_results(campaign: Campaign, stream: Terminal) -> None:
             print(described(json.loads(manifest.read_text())), file=stream)
     summary, page = Path(f"{RESULTS}/tables/summary.txt"), Path(PAGE)
     if campaign.runs and summary.exists() and page.exists():
-        paper = "For a paper: snakemake results/paper"
+        # In front: behind --configfile and other options it would be taken for one of their values.
+        paper = "For a paper: this call with results/paper in front: snakemake results/paper ..."
         print(f"\n{summary.read_text()}\n{paper}\nReport: {page.resolve()}", file=stream)

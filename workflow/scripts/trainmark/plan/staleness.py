@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.files.seal import digest_of
-from trainmark.plan.products import MANIFEST, RESULTS, TABLES, prepared_folder
+from trainmark.plan.products import MANIFEST, PAPER_FILES, PAPER_FOLDER, RESULTS, TABLES, prepared_folder
 from trainmark.trainer import Trainer
 
 
@@ -106,6 +106,12 @@ def sources_of_prepared(dataset: str) -> list[str]:
         if json.loads(file.read_text()) == json.loads((prepared / MANIFEST).read_text())["sources"]:
             return [str(file)]
     return []
+
+
+def paper_changes() -> list[str]:
+    """Return "files" if one of the paper kit is gone."""
+    folder = Path(PAPER_FOLDER)
+    return _changes(folder / PAPER_FILES, lambda names: {"files": all((folder / name).exists() for name in names)})
 
 
 def tables_changes(files: Iterable[str], order: Sequence[str]) -> list[str]:
