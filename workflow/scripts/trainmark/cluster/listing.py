@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from trainmark.cluster.schedulers import Listed, Scheduler
 from trainmark.console import Terminal
 from trainmark.errors import ClusterError, SilentError
+from trainmark.machine.programs import run_program
 
 LISTING_SECONDS = 5
 """A listing is used for this time, so that many jobs cost one query."""
@@ -24,7 +25,7 @@ def ask(command: Iterable[str], scheduler: Scheduler) -> str:
     # A job gets this process's environment, and from the scheduler alone the GPUs it may use.
     environment = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        done = run_program(command, 60, env=environment)
     except FileNotFoundError as error:
         raise ClusterError(
             f"there is no command {command[0]} on the PATH: call snakemake on a host from which jobs are submitted to "

@@ -86,6 +86,7 @@ class CommandProcess:
         ran, (reading, writing) = self._ran, os.pipe()
         ran.start = time.monotonic()
         # Started in the main thread: the kernel tells the guard when the thread that started it ends.
+        # No time limit: a command trains as long as it takes, and the limit of its job ends it.
         self._guard = subprocess.Popen(
             [sys.executable, "-I", str(GUARD), str(writing), *self._words],
             cwd=self._folder, env=dict(self._variables), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

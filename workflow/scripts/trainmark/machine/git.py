@@ -1,8 +1,9 @@
 """Asks git about a working copy, and never about another one, whatever is set in the environment."""
 
 import os
-import subprocess
 from pathlib import Path
+
+from trainmark.machine.programs import read_program
 
 SECONDS = 60
 """The longest that git may take: it starts filters and file system monitors that the user has set."""
@@ -27,7 +28,6 @@ def git(*arguments: str, folder: Path, given: bytes = b"") -> bytes:
     Raises OSError without git, and subprocess.SubprocessError if the command fails or takes more than SECONDS.
     """
     variables = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | VARIABLES
-    return subprocess.run(
-        ["git", *OPTIONS, *arguments],
-        cwd=folder, env=variables, input=given, capture_output=True, timeout=SECONDS, check=True,
-    ).stdout  # fmt: skip
+    done = read_program(["git", *OPTIONS, *arguments], SECONDS, given, cwd=folder, env=variables)
+    done.check_returncode()
+    return done.stdout

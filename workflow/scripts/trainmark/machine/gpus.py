@@ -6,8 +6,9 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
-from trainmark.errors import CLUSTER_VARIABLE
+from trainmark.errors import CLUSTER_VARIABLE, DeviceError
 from trainmark.machine.cpus import bind
+from trainmark.machine.programs import run_program
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -18,6 +19,9 @@ THREAD_VARIABLES = (
     "TF_NUM_INTEROP_THREADS",
 )
 """Environment variables from which BLAS, OpenMP and TensorFlow read their number of threads, once, at import."""
+
+LISTING_SECONDS = 60
+"""The longest that nvidia-smi may take to list the GPUs."""
 
 HIDING = ("", "-1", "NoDevFiles")
 """Values of CUDA_VISIBLE_DEVICES that hide every GPU."""
@@ -32,13 +36,21 @@ def find_gpus() -> list[str]:
 
 
 def _listing() -> list[str]:
-    """Return the lines of `nvidia-smi -L`; [] if every GPU is hidden or the command cannot be run."""
+    """Return the lines of `nvidia-smi -L`; [] if every GPU is hidden or the command cannot be run.
+
+    Raises DeviceError if it does not answer.
+    """
     if os.environ.get("CUDA_VISIBLE_DEVICES") in HIDING:
         return []
     try:
-        listing = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+        listing = run_program(["nvidia-smi", "-L"], LISTING_SECONDS)
+    except OSError:
         return []
+    except subprocess.TimeoutExpired as error:
+        raise DeviceError(
+            f"nvidia-smi -L has not answered in {LISTING_SECONDS} seconds, so its driver or a GPU hangs; restart the "
+            "machine, or set CUDA_VISIBLE_DEVICES to -1 to go on without GPUs"
+        ) from error
     return [line.rstrip() for line in listing.stdout.splitlines()]
 
 

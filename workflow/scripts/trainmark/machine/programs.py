@@ -9,20 +9,32 @@ from pathlib import Path
 def run_program(
     words: Sequence[str], seconds: float, *, cwd: Path | None = None, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program without standard input, and return its exit status and what it printed.
+    """Run a program without standard input, and return its exit status and what it printed, as `read_program` does."""
+    done = read_program(words, seconds, cwd=cwd, env=env)
+    printed, errors = (text.decode(errors="replace") for text in (done.stdout, done.stderr))
+    return subprocess.CompletedProcess(words, done.returncode, printed, errors)
+
+
+def read_program(
+    words: Sequence[str],
+    seconds: float,
+    given: bytes = b"",
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a program, and return its exit status and what it printed.
 
     It and all that it started are killed when the time is over, and when this process is interrupted.
 
-    seconds: the time limit.
+    seconds: the time limit. given: all of its standard input.
 
     Raises subprocess.TimeoutExpired, and OSError if the program can't be started.
     """
-    with subprocess.Popen(
-        words, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, errors="replace",
-    ) as process:  # fmt: skip
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         try:
-            printed, errors = process.communicate(timeout=seconds)
+            printed, errors = process.communicate(given, timeout=seconds)
         except BaseException:
             _kill(process.pid)
             raise

@@ -13,18 +13,21 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from textwrap import shorten
 from typing import TextIO, TypeVar
 
 from trainmark.console import Terminal
 from trainmark.errors import DeviceError, LostRankError, MeasurementError, RankError, exit_at_once, in_one_sentence
 from trainmark.machine.cpus import allowed_cores
+from trainmark.machine.programs import run_program
 
 Value = TypeVar("Value")
 
 LONGEST_POLL_SECONDS = 0.02
 """Longest time between two looks at whether the other ranks have come. MPI's own wait would keep a CPU busy."""
+
+LAUNCH_SECONDS = 120
+"""The longest that a launcher may take to start workers that do nothing, which takes seconds."""
 
 AS_ROOT = "; as root, Open MPI needs OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
 
@@ -171,10 +174,16 @@ def check_launcher(launcher: str, workers: int) -> None:
             "allowed: fewer workers, or a cluster profile (docs/workers.md)"
         )
     python = shutil.which("python") or sys.executable
-    run = partial(subprocess.run, capture_output=True, text=True, check=False)
-    started = run([*words, "-n", str(workers), python, "-c", "from mpi4py import MPI; print(MPI.COMM_WORLD.size)"])
+    trial = [*words, "-n", str(workers), python, "-c", "from mpi4py import MPI; print(MPI.COMM_WORLD.size)"]
+    try:
+        started = run_program(trial, LAUNCH_SECONDS)
+        loaded = run_program([python, "-c", "import mpi4py.MPI"], LAUNCH_SECONDS) if started.returncode else started
+    except subprocess.TimeoutExpired as error:
+        raise DeviceError(
+            f"the launcher {launcher} has not started {workers} workers after {LAUNCH_SECONDS} seconds; allowed: a "
+            "launcher that needs no answer and finds this machine (docs/workers.md)"
+        ) from error
     if started.returncode:
-        loaded = run([python, "-c", "import mpi4py.MPI"])
         if loaded.returncode:
             raise DeviceError(_no_mpi(workers, loaded.stderr.strip().rpartition("\n")[2]))
         said = " ".join(word for word in started.stderr.split() if word.strip("-"))

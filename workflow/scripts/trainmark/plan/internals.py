@@ -237,8 +237,9 @@ def output_of_help(workflow: Any, rule: str, wildcards: Mapping[str, str]) -> st
     from snakemake.shell import shell
 
     job = _job(workflow, rule, wildcards)
+    # No time limit: conda or Apptainer may take minutes to start. The job that failed has used the same way.
     text: str = shell(
-        f"python {quote(job.params.script)} --help 2>&1 > /dev/null || true",
+        f"python {quote(job.params.script)} --help 2>&1 > /dev/null < /dev/null || true",
         read=True,
         conda_env=job.conda_env.address if deployment_methods(workflow) == {"conda"} else None,
         container_img=job.container_img_path,
