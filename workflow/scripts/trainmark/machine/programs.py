@@ -1,5 +1,7 @@
 """Runs other programs for their output, within a time limit."""
 
+import os
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -42,10 +44,12 @@ def read_program(
 
 
 def _kill(process_id: int) -> None:
-    import psutil  # only now: a dry run needs no more than Snakemake's own packages
-
-    with suppress(psutil.NoSuchProcess):
-        process = psutil.Process(process_id)
-        for one in [process, *process.children(recursive=True)]:
-            with suppress(psutil.NoSuchProcess):
-                one.kill()
+    """Kill a process and all that it started and that still is below it: on Linux, whose /proc lists them."""
+    children: list[str] = []
+    with suppress(OSError):
+        for thread in Path(f"/proc/{process_id}/task").iterdir():
+            children += (thread / "children").read_text().split()
+    with suppress(OSError):  # it has ended, or became another user
+        os.kill(process_id, signal.SIGKILL)
+    for child in children:
+        _kill(int(child))
