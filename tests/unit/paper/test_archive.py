@@ -75,158 +75,82 @@ def test_it_has_what_others_need_and_sums_that_name_a_changed_file(results, clon
     assert changed.stdout == f"{record.relative_to(root)}: FAILED\n"
 
 
-TEXT = b"cff-version: 1.2.0\nmessage: $Format:%H$ $Id$\n"
+TEXT = "cff-version: 1.2.0\nmessage: $Format:%H$ $Id$\n"
 """A text that git changes where it is told to."""
 
-
-def hook(clone, other, monkeypatch):
-    for name, value in {"DIR": ".git", "WORK_TREE": ".", "INDEX_FILE": ".git/index", "COMMON_DIR": ".git"}.items():
-        monkeypatch.setenv(f"GIT_{name}", str(other / value))
-
-
-def variables(clone, other, monkeypatch):
-    """Settings given as variables: of the repository's objects, and of its config."""
-    settings = {"OBJECT_DIRECTORY": str(other / ".git" / "objects"), "NAMESPACE": "other", "ATTR_SOURCE": "HEAD"}
-    settings |= {"CONFIG_COUNT": "1", "CONFIG_KEY_0": "core.worktree", "CONFIG_VALUE_0": str(other)}
-    for name, value in settings.items():
-        monkeypatch.setenv(f"GIT_{name}", value)
-
-
-def configured(**keys):
-    def configure(clone, other, monkeypatch):
-        for key, value in keys.items():
-            git(clone, "config", key.replace("_", "."), value)
-
-    return configure
-
-
-def users_own(clone, other, monkeypatch):
-    """The settings and the attributes of a user, for all of their repositories."""
-    (other / "git").mkdir()
-    (other / "git" / "config").write_text("[core]\n autocrlf = true\n[tar]\n umask = 0\n")
-    (other / "git" / "attributes").write_text("* export-ignore\n")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(other))
-    monkeypatch.setenv("HOME", str(other))
-
-
-def attributes(clone, other, monkeypatch):
-    (clone / ".git" / "info").mkdir(exist_ok=True)
-    (clone / ".git" / "info" / "attributes").write_text("*.cff export-subst ident eol=crlf\nlibrary export-ignore\n")
-
-
-def checked_out_as_crlf(clone, other, monkeypatch):
-    git(clone, "config", "core.autocrlf", "true")
-    for file in clone.glob("*.cff"):
-        file.unlink()
-    git(clone, "checkout", "--", ".")
-    assert b"\r\n" in (clone / "CITATION.cff").read_bytes()
-
-
-def replaced(clone, other, monkeypatch):
-    """A commit that shows the files of another one."""
-    git(clone, "fetch", str(other), "HEAD")
-    git(clone, "replace", "HEAD", "FETCH_HEAD")
-
-
-def of_another_owner(clone, other, monkeypatch):
-    """As in a container. The variable is from git's own tests."""
-    monkeypatch.setitem(VARIABLES, "GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
-
-
-def shallow(clone, other, monkeypatch):
-    git(other, "clone", "--depth", "1", f"file://{clone}", str(other / "shallow"))
-    return other / "shallow"
-
-
-def worktree(clone, other, monkeypatch):
-    git(clone, "worktree", "add", str(other / "tree"))
-    return other / "tree"
-
-
-def submodule(clone, other, monkeypatch):
-    git(other, "-c", "protocol.file.allow=always", "submodule", "add", str(clone), "module")
-    return other / "module"
-
-
-def inside_another(clone, other, monkeypatch):
-    shutil.rmtree(clone / ".git")
-    return shutil.move(clone, other / "copy")
-
-
-def without_repository(clone, other, monkeypatch):
-    shutil.rmtree(clone / ".git")
-
-
-def tracked_by_another(clone, other, monkeypatch):
-    copy = inside_another(clone, other, monkeypatch)
-    git(other, "add", ".")
-    git(other, "commit", "-m", "With a copy.")
-    return copy
-
-
-def changed(clone, other, monkeypatch):
-    (clone / "library" / "code.py").write_text("changed")
-
-
-def renamed(clone, other, monkeypatch):
-    git(clone, "mv", "library/code.py", "library/other.py")
-
-
-def without_commit(clone, other, monkeypatch):
-    git(clone, "update-ref", "-d", "HEAD")
-    git(clone, "rm", "-r", "--cached", ".")
-
-
-def without_git(clone, other, monkeypatch):
-    monkeypatch.setenv("PATH", str(other))
+HOOK = {f"GIT_{name}": f"other/.git/{path}" for name, path in {"DIR": "", "INDEX_FILE": "index"}.items()}
+OTHERS = {"GIT_OBJECT_DIRECTORY": "other/.git/objects", "GIT_NAMESPACE": "other", "GIT_ATTR_SOURCE": "HEAD"}
+WORK_TREE = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.worktree", "GIT_CONFIG_VALUE_0": "other"}
+OWNER = {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"}  # from git's own tests, as in a container
+USERS = "mkdir git; echo '* export-ignore' > git/attributes; printf '[core]\nautocrlf = true' > git/config"
+COPY = "mv clone other/clone; rm -rf other/clone/.git"
+LIES = "is no git clone but lies in that of .*: call archive.py in a clone"
+NONE = "is no git clone with a commit that could be packed: "
 
 
 @pytest.mark.parametrize(
-    ("case", "refusal"),
+    ("commands", "variables", "folder", "refusal"),
     [
-        (hook, None),
-        (variables, None),
-        (configured(core_autocrlf="true"), None),
-        (configured(core_eol="crlf", core_attributesFile="/nowhere"), None),
-        (configured(core_fsmonitor="sleep 100; true"), None),
-        (users_own, None),
-        (attributes, None),
-        (checked_out_as_crlf, None),
-        (replaced, None),
-        (of_another_owner, None),
-        (shallow, None),
-        (worktree, None),
-        (submodule, None),
-        (configured(core_worktree="/tmp"), "is no git clone but lies in that of /tmp|is no git clone with a commit"),
-        (inside_another, "is no git clone but lies in that of .*/other: call archive.py in a clone"),
-        (tracked_by_another, "is no git clone but lies in that of .*/other: call archive.py in a clone"),
-        (changed, "library/code.py was changed and not committed; commit it"),
-        (renamed, "library/other.py was changed and not committed; commit it"),
-        (without_commit, "is no git clone with a commit that could be packed: fatal: Needed a single revision"),
-        (without_repository, "is no git clone with a commit that could be packed: fatal: not a git repository"),
-        (without_git, "is no git clone with a commit that could be packed: .*No such file or directory: 'git'"),
+        (":", HOOK, "clone", None),
+        (":", HOOK | {"GIT_WORK_TREE": "other", "GIT_COMMON_DIR": "other/.git"}, "clone", None),
+        (":", OTHERS, "clone", None),
+        (":", WORK_TREE, "clone", None),
+        (":", OWNER, "clone", None),
+        (USERS, {"XDG_CONFIG_HOME": ""}, "clone", None),
+        ("cd clone; git config core.autocrlf true", {}, "clone", None),
+        (
+            "cd clone; git config core.autocrlf true; rm *.cff; git checkout -- .; grep -q $'\r' *.cff",
+            {},
+            "clone",
+            None,
+        ),
+        ("cd clone; git config core.eol crlf; git config core.attributesFile /nowhere", {}, "clone", None),
+        ("cd clone; git config core.fsmonitor 'sleep 100; true'", {}, "clone", None),
+        ("echo '*.cff export-subst ident eol=crlf' > clone/.git/info/attributes", {}, "clone", None),
+        ("echo 'library export-ignore' > clone/.git/info/attributes", {}, "clone", None),
+        ("cd clone; git fetch -q ../other HEAD; git replace HEAD FETCH_HEAD", {}, "clone", None),
+        ("git clone -q --depth 1 file://$PWD/clone shallow", {}, "shallow", None),
+        ("git -C clone worktree add -q ../tree", {}, "tree", None),
+        ("git -C other -c protocol.file.allow=always submodule add -q ../clone module", {}, "other/module", None),
+        ("git -C clone config core.worktree /tmp", {}, "clone", LIES),
+        (COPY, {}, "other/clone", LIES),
+        (f"{COPY}; cd other; git add .; git -c user.name=a -c user.email=a@b commit -qm copy", {}, "other/clone", LIES),
+        ("rm -rf clone/.git", {}, "clone", f"{NONE}fatal: not a git repository"),
+        ("cd clone; git update-ref -d HEAD; git rm -rq --cached .", {}, "clone", f"{NONE}fatal: Needed a single rev"),
+        (":", {"PATH": "other"}, "clone", f"{NONE}.*No such file or directory: 'git'"),
+        ("echo >> clone/library/code.py", {}, "clone", "library/code.py was changed and not committed; commit it"),
+        ("cd clone; git mv library/code.py b", {}, "clone", "clone/b was changed and not committed; commit it"),
     ],
 )
-def test_the_source_is_that_of_the_commit_or_the_clone_is_refused(results, tmp_path, monkeypatch, case, refusal):
-    """As a commit has it, byte for byte, whatever git and the machine are set to."""
-    clone, other = tmp_path / "clone", tmp_path / "other"
-    for folder in (clone, other):
-        (folder / "library").mkdir(parents=True)
-        git(folder, "init")
-        for name in ("CITATION.cff", "library/code.py"):
-            (folder / name).write_bytes(TEXT if folder is clone else b"another's")
-        (folder / "library" / "Größe 1.py").write_text("x = 1\n")
-        git(folder, "add", ".")
-        git(folder, "commit", "-m", folder.name)
-    commit = subprocess.run(["git", "-C", clone, "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
-    clone = case(clone, other, monkeypatch) or clone
+def test_the_source_is_that_of_the_commit_or_the_clone_is_refused(
+    results, tmp_path, monkeypatch, commands, variables, folder, refusal
+):
+    """As a commit has it, byte for byte, whatever git and the machine are set to. variables: with paths in tmp_path."""
+    for name, text in {"clone": TEXT, "other": "another's"}.items():
+        (tmp_path / name / "library").mkdir(parents=True)
+        for file in ("CITATION.cff", "library/code.py", "library/Größe 1.py"):
+            (tmp_path / name / file).write_text(text)
+        git(tmp_path / name, "init")
+        git(tmp_path / name, "add", ".")
+        git(tmp_path / name, "commit", "-m", name)
+    head = ["git", "-C", tmp_path / "clone", "rev-parse", "HEAD"]
+    commit = subprocess.run(head, capture_output=True, text=True, check=True).stdout.strip()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    subprocess.run(["bash", "-ec", commands], cwd=tmp_path, check=True)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, str(tmp_path / value) if (tmp_path / value).exists() else value)
+        if name in OWNER:
+            monkeypatch.setitem(VARIABLES, name, value)
     if refusal:
         with pytest.raises(DataError, match=refusal):
-            packed(results, clone, tmp_path / "a.zip")
+            packed(results, tmp_path / folder, tmp_path / "a.zip")
         return
-    with zipfile.ZipFile(packed(results, clone, tmp_path / "a.zip")) as archive:
-        source = {name: archive.read(name) for name in archive.namelist() if name.startswith("a/source/")}
-        assert source.pop("a/source/library/Größe 1.py") == b"x = 1\n"
-        assert source == {f"a/source/{name}": TEXT for name in ("CITATION.cff", "library/code.py")}
-        assert archive.read("a/CITATION.cff") == TEXT
-        assert f", commit {commit}. " in archive.read("a/README.md").decode()
+    with zipfile.ZipFile(packed(results, tmp_path / folder, tmp_path / "a.zip")) as archive:
+        texts = {name: archive.read(name).decode() for name in archive.namelist() if "results/" not in name}
+    assert f", commit {commit}. " in texts.pop("a/README.md")
+    del texts["a/config.json"], texts["a/SHA256SUMS"]
+    files = (
+        "a/CITATION.cff",
+        *(f"a/source/{name}" for name in ("CITATION.cff", "library/Größe 1.py", "library/code.py")),
+    )
+    assert texts == dict.fromkeys(files, TEXT)
