@@ -1,7 +1,7 @@
 # Tables, figures, the report, and the paper kit.
 import json
 
-from trainmark.plan.staleness import sha256_of_input
+from trainmark.plan.staleness import paper_changes, sha256_of_input
 
 REFERENCES = sha256_of_input(f"{SCRIPTS}/../../config/references.yaml")
 
@@ -181,7 +181,7 @@ rule paper:
         tables=TABLE_FILES,
         certificates=CAMPAIGN.certificates,
         summary="results/summary.json",
-        stale=SESSION.remake_if_stale(CAMPAIGN.stale_paper, PAPER_STAMP),
+        stale=SESSION.remake_if_stale(paper_changes, PAPER_STAMP),
     output:
         # Snakemake deletes or copies outputs, and in the folder are files of the user's: it knows this file alone.
         made=touch(PAPER_STAMP),

@@ -139,7 +139,7 @@ class Session:
 
         Code is compared only if changed parameters trigger jobs: `--rerun-triggers mtime` keeps results of other code.
 
-        changes: a method of the campaign that reads the output and returns what differs from the config.
+        changes: a function that reads the output and returns what differs from the config.
         file: path of the output, with wildcards.
         """
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from trainmark.errors import CommandError
+from trainmark.errors import CommandError, HangError
 from trainmark.machine.programs import run_program
 from trainmark.machine.provenance import digest_of_packages
 from trainmark.plan.run import Run
@@ -20,8 +20,6 @@ LIBRARY = Path(__file__).parents[1]
 
 PROBE, EVENTS = (Path(__file__).with_name(name) for name in ("probe.py", "events.py"))
 """Scripts that the command's own Python runs."""
-
-TIMEOUT_SECONDS = 120
 
 RUNTIMES = ("apptainer", "singularity")
 
@@ -111,8 +109,8 @@ def environment_of(interpreter: list[str], variables: Mapping[str, str], folder:
     if interpreter:
         try:
             found = json.loads(_printed(interpreter, PROBE, [], variables, folder).splitlines()[-1])
-        except subprocess.TimeoutExpired:
-            print(f"its packages are not known: {interpreter[-1]} has not answered in {TIMEOUT_SECONDS} seconds")
+        except HangError as error:
+            print(f"packages and versions of the command are not known: {error}", flush=True)
         except (OSError, subprocess.SubprocessError, ValueError, LookupError):
             pass
     packages = found["packages"]
@@ -128,8 +126,8 @@ def environment_of(interpreter: list[str], variables: Mapping[str, str], folder:
 def _printed(
     interpreter: Sequence[str], script: Path, arguments: Sequence[str], variables: Mapping[str, str], folder: Path
 ) -> str:
-    """Return what a script prints, run by a Python. Raises OSError or SubprocessError if it fails."""
-    done = run_program([*interpreter, "-c", script.read_text(), *arguments], TIMEOUT_SECONDS, cwd=folder, env=variables)
+    """Return what a script prints, run by a Python. Raises OSError, SubprocessError or HangError."""
+    done = run_program([*interpreter, "-c", script.read_text(), *arguments], cwd=folder, env=variables)
     done.check_returncode()
     return done.stdout
 
@@ -147,9 +145,7 @@ def scalars_of(
     for words, environment in pythons if interpreter else pythons[1:]:
         try:
             return [(0.0, _printed(words, EVENTS, [str(path)], environment, folder).encode())]
-        except subprocess.TimeoutExpired:
-            said = f"{words[-1]} has not answered in {TIMEOUT_SECONDS} seconds"
-        except (OSError, subprocess.SubprocessError) as error:
+        except (OSError, subprocess.SubprocessError, HangError) as error:
             said = str(getattr(error, "stderr", None) or error).strip().rpartition("\n")[2]
     raise CommandError(
         f"TensorBoard's event files in {path.name} can't be read ({said}): install tensorboard beside the command, or "

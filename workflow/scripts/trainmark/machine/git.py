@@ -5,9 +5,6 @@ from pathlib import Path
 
 from trainmark.machine.programs import read_program
 
-SECONDS = 60
-"""The longest that git may take: it starts filters and file system monitors that the user has set."""
-
 OPTIONS = (
     "--no-optional-locks",  # since a commit may be going on
     # In a container the working copy often belongs to another user, and git refuses it unless it is declared safe.
@@ -25,9 +22,9 @@ def git(*arguments: str, folder: Path, given: bytes = b"") -> bytes:
 
     folder: where it is called, in the working copy. given: its standard input.
 
-    Raises OSError without git, and subprocess.SubprocessError if the command fails or takes more than SECONDS.
+    Raises OSError without git, subprocess.CalledProcessError if the command fails, and HangError.
     """
     variables = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | VARIABLES
-    done = read_program(["git", *OPTIONS, *arguments], SECONDS, given, cwd=folder, env=variables)
+    done = read_program(["git", *OPTIONS, *arguments], given, cwd=folder, env=variables)
     done.check_returncode()
     return done.stdout

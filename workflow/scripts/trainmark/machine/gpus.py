@@ -3,10 +3,9 @@
 import os
 import platform
 import shutil
-import subprocess
 from collections.abc import Sequence
 
-from trainmark.errors import CLUSTER_VARIABLE, DeviceError
+from trainmark.errors import CLUSTER_VARIABLE
 from trainmark.machine.cpus import bind
 from trainmark.machine.programs import run_program
 
@@ -19,9 +18,6 @@ THREAD_VARIABLES = (
     "TF_NUM_INTEROP_THREADS",
 )
 """Environment variables from which BLAS, OpenMP and TensorFlow read their number of threads, once, at import."""
-
-LISTING_SECONDS = 60
-"""The longest that nvidia-smi may take to list the GPUs."""
 
 HIDING = ("", "-1", "NoDevFiles")
 """Values of CUDA_VISIBLE_DEVICES that hide every GPU."""
@@ -36,21 +32,13 @@ def find_gpus() -> list[str]:
 
 
 def _listing() -> list[str]:
-    """Return the lines of `nvidia-smi -L`; [] if every GPU is hidden or the command cannot be run.
-
-    Raises DeviceError if it does not answer.
-    """
+    """Return the lines of `nvidia-smi -L`; [] if every GPU is hidden or it can't be run. Raises HangError."""
     if os.environ.get("CUDA_VISIBLE_DEVICES") in HIDING:
         return []
     try:
-        listing = run_program(["nvidia-smi", "-L"], LISTING_SECONDS)
+        listing = run_program(["nvidia-smi", "-L"])
     except OSError:
         return []
-    except subprocess.TimeoutExpired as error:
-        raise DeviceError(
-            f"nvidia-smi -L has not answered in {LISTING_SECONDS} seconds, so its driver or a GPU hangs; restart the "
-            "machine, or set CUDA_VISIBLE_DEVICES to -1 to go on without GPUs"
-        ) from error
     return [line.rstrip() for line in listing.stdout.splitlines()]
 
 

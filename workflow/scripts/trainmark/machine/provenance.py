@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import threadpoolctl
 
-from trainmark.errors import IMAGE_VARIABLE
+from trainmark.errors import IMAGE_VARIABLE, HangError
 from trainmark.machine.cpus import allowed_cpus, cpu_model, read_kernel_file
 from trainmark.machine.git import git
 from trainmark.machine.locks import DeviceLock
@@ -119,7 +119,7 @@ def _git(*arguments: str, folder: Path) -> str | None:
     """Return the output of a git command, or None if it fails."""
     try:
         return git(*arguments, folder=folder).decode(errors="replace")
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, subprocess.SubprocessError, HangError):
         return None
 
 

@@ -8,7 +8,7 @@ from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 
-from trainmark.errors import DataError
+from trainmark.errors import DataError, HangError
 from trainmark.files.whole import written_whole
 from trainmark.machine.git import git
 from trainmark.report.page import config_to_reproduce
@@ -104,7 +104,7 @@ def _git(clone: Path, *arguments: str, given: bytes = b"") -> bytes:
     """Return the output of a git command. Raises DataError if it fails."""
     try:
         return git(*arguments, folder=clone, given=given)
-    except (OSError, subprocess.SubprocessError) as error:
+    except (OSError, subprocess.SubprocessError, HangError) as error:
         said = getattr(error, "stderr", None) or str(error).encode()
         raise DataError(
             f"{clone} is no git clone with a commit that could be packed: {said.decode(errors='replace').strip()}"

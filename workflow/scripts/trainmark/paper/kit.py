@@ -3,13 +3,12 @@
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from trainmark.errors import DataError
+from trainmark.errors import DataError, HangError
 from trainmark.files.whole import write_text, written_whole
 from trainmark.machine.programs import run_program
 from trainmark.paper.latex import numbers_file, table
@@ -37,9 +36,6 @@ MOST_GROUPS = 3
 """Number of sections that the example shows."""
 
 NO_LATEX = "; example.tex was not compiled: there is no latexmk (in Debian with texlive-latex-recommended and lmodern)"
-
-LATEX_SECONDS = 300
-"""The longest that LaTeX may take for the example, which takes some seconds."""
 
 REPRODUCIBLE = {"SOURCE_DATE_EPOCH": "0", "FORCE_SOURCE_DATE": "1", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 """Environment variables with which the same source gives the same PDF, byte for byte."""
@@ -153,9 +149,9 @@ def _compile(kit: Path) -> str:
         command = ["latexmk", "-norc", "-pdf", "-interaction=nonstopmode", "-halt-on-error", f"-outdir={scratch}"]
         own = {name: value for name, value in os.environ.items() if not name.endswith("INPUTS")}
         try:
-            done = run_program([*command, "example.tex"], LATEX_SECONDS, cwd=kit, env=own | REPRODUCIBLE)
-        except subprocess.TimeoutExpired:
-            return f"; LaTeX can't compile example.tex (latexmk was stopped after {LATEX_SECONDS} seconds)"
+            done = run_program([*command, "example.tex"], cwd=kit, env=own | REPRODUCIBLE)
+        except HangError as error:
+            return f"; LaTeX can't compile example.tex ({error})"
         if done.returncode:
             lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
             reason = next((line[2:] for line in lines if line.startswith("!")), lines[-1] if lines else "no reason")

@@ -33,7 +33,6 @@ from trainmark.plan.products import (
 from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, Run, trainer_in, trainer_part
 from trainmark.plan.staleness import (
     certificate_changes,
-    paper_changes,
     record_changes,
     sha256_of_input,
     tables_changes,
@@ -234,10 +233,6 @@ class Campaign:
     def stale_tables(self, wildcards: Wildcards, with_code: bool) -> list[str]:
         """Return what differs between tables and config (`tables_changes`). Their code is a parameter of their rule."""
         return tables_changes([*self.records, *self.certificates, *self.evaluations, *self.tunings], self.order)
-
-    def stale_paper(self, wildcards: Wildcards, with_code: bool) -> list[str]:
-        """Return what differs in the paper kit (`paper_changes`). Its code is a parameter of its rule."""
-        return paper_changes()
 
     def _expected(self, wildcards: Wildcards, settings: Callable, recipe: Callable) -> dict:
         """Return the settings and the recipe as JSON values, the dataset's name and the digests of the other inputs."""

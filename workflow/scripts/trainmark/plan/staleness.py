@@ -108,7 +108,7 @@ def sources_of_prepared(dataset: str) -> list[str]:
     return []
 
 
-def paper_changes() -> list[str]:
+def paper_changes(*_: object) -> list[str]:
     """Return "files" if one of the paper kit is gone."""
     folder = Path(PAPER_FOLDER)
     return _changes(folder / PAPER_FILES, lambda names: {"files": all((folder / name).exists() for name in names)})
