@@ -143,6 +143,7 @@ class Session:
         file: path of the output, with wildcards.
         """
 
+        @refusing
         def look(wildcards: Wildcards) -> list:
             if self._module:  # again, because the main Snakefile may define its onstart handler after the module
                 internals.call_at_start(self._workflow, self.start)
