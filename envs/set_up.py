@@ -223,8 +223,7 @@ def settings() -> dict[str, str]:
     certificates = ssl.get_default_verify_paths()
     if certificates.cafile or (certificates.capath and os.listdir(certificates.capath)):
         environment.setdefault("UV_SYSTEM_CERTS", "true")  # as pip does: some sites have a certificate of their own
-    own = {"PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
-    return {**environment, **own}
+    return {**environment, "PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
 
 def settings_of_pip() -> dict[str, str]:

@@ -10,8 +10,7 @@ from harness import REPOSITORY
 SCRIPT = REPOSITORY / "envs" / "set_up.py"
 
 INDEX = "file:///nowhere/simple"
-OF_PIP = {"PIP_INDEX_URL": INDEX, "PIP_CONFIG_FILE": os.devnull}
-OF_PIP |= {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+OF_PIP = {"PIP_INDEX_URL": INDEX, "PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 """What pip gets where the user names an index."""
 
 
