@@ -74,11 +74,7 @@ def _texts(results: Results, numbers: list[Number]) -> Iterator[tuple[str, str]]
     for of_group, name, runs in results.groups():
         place = "/".join(name)
         rows = [
-            [
-                Trainer.of(row).name,
-                str(row["epochs"]),
-                *(_with_range(row, metric) for metric in MEDIANS),
-            ]
+            [Trainer.of(row).name, str(row["epochs"]), *(_with_range(row, metric) for metric in MEDIANS)]
             for row in rows_of(summary_table(with_names(runs)))
         ]
         yield f"tables/{place}/medians.tex", table(["trainer", "epochs", *MEDIANS.values()], rows)
@@ -125,20 +121,20 @@ def _replace(out: Path, kit: Path) -> None:
     listed = out / PAPER_FILES
     made = {file.relative_to(kit).as_posix() for file in kit.rglob("*") if file.is_file()}
     earlier = set(json.loads(listed.read_text(encoding="utf-8")) if listed.exists() else []) - {PAPER_FILES}
+
+    def write_list(names: Iterable[str]) -> None:
+        write_text(listed, json.dumps(sorted([*names, PAPER_FILES]), indent=1) + "\n")
+
     for name in made - earlier - {EXAMPLE_PDF}:
         if (out / name).exists() and (out / name).read_bytes() != (kit / name).read_bytes():
             raise DataError(f"{out / name} is a file of your own, and the kit has one of this name; rename yours")
-    write_text(listed, _list_of(made | earlier))  # a call that is stopped here leaves no file that none lists
+    write_list(made | earlier)  # a call that is stopped here leaves no file that none lists
     for name in made:
         with written_whole(out / name) as part:
             shutil.copyfile(kit / name, part)
     for name in earlier - made:
         (out / name).unlink(missing_ok=True)
-    write_text(listed, _list_of(made))
-
-
-def _list_of(names: Iterable[str]) -> str:
-    return json.dumps(sorted([*names, PAPER_FILES]), indent=1) + "\n"
+    write_list(made)
 
 
 def _compile(kit: Path) -> str:

@@ -54,16 +54,5 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table of texts in the style of booktabs. The first column is on the left, the others on the right."""
     lines = [" & ".join(map(for_latex, cells)) + r" \\" for cells in [headings, *rows]]
     head, *body = lines
-    columns = "l" + "r" * (len(headings) - 1)
-    return "\n".join(
-        [
-            f"\\begin{{tabular}}{{{columns}}}",
-            r"\toprule",
-            head,
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
-            "",
-        ]
-    )
+    begin = f"\\begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}"
+    return "\n".join([begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", ""])
