@@ -239,17 +239,21 @@ def settings_of_pip() -> dict[str, str]:
 
 
 def output(command: list[str], environment: dict[str, str] | None = None) -> str:
-    """Return what a command prints; "" if it can't be run or fails."""
+    """Return what a command prints; "" if it can't be run or fails. If it takes too long, a sentence says so."""
     try:
         return subprocess.run(
             command,
             env=environment,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
             timeout=60,
             check=True,
         ).stdout
+    except subprocess.TimeoutExpired:
+        print(f"{command[0]} has not answered in 60 seconds, and setting up goes on without its answer", flush=True)
+        return ""
     except (OSError, subprocess.SubprocessError):
         return ""
 
@@ -260,7 +264,10 @@ def run(command: list[str], environment: dict[str, str], *, must: bool = True) -
     What it prints is dropped if it need not succeed.
     """
     drop = None if must else subprocess.DEVNULL
-    done = subprocess.run(command, cwd=REPOSITORY, env=environment, stdout=drop, stderr=drop, check=False)
+    # No time limit: gigabytes may come over a slow line, and pip and uv have limits for a server that is silent.
+    done = subprocess.run(
+        command, cwd=REPOSITORY, env=environment, stdin=subprocess.DEVNULL, stdout=drop, stderr=drop, check=False
+    )
     if must and done.returncode:
         sys.exit(
             f"setting up .venv failed: {Path(command[0]).name} ended with status {done.returncode}, as it says above"

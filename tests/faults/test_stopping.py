@@ -9,7 +9,16 @@ import subprocess
 import threading
 
 import pytest
-from harness import environment, experiment_of, finish, snakemake, snakemake_command, wait_for, write_config
+from harness import (
+    environment,
+    experiment_of,
+    finish,
+    on_path,
+    snakemake,
+    snakemake_command,
+    wait_for,
+    write_config,
+)
 
 from trainmark.records.record import read_record
 
@@ -128,3 +137,42 @@ def read_all(reading, stop):
             if select.select([reading], [], [], 0.05)[0]:
                 os.read(reading, 4096)
     os.close(reading)
+
+
+@pytest.fixture(scope="module")
+def with_paper(tmp_path_factory):
+    """A folder with a paper kit, and the arguments of the call that makes it again."""
+    folder = tmp_path_factory.mktemp("paper")
+    of_call = (
+        "results/paper",
+        "--cores",
+        "2",
+        "--configfile",
+        write_config(folder, {"experiments": {"e": experiment_of()}}),
+    )
+    finish(folder, *of_call)
+    return folder, of_call
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_a_paper_that_is_edited_while_its_kit_is_made_stays_as_edited(with_paper, number):
+    folder, of_call = with_paper
+    paper, compiling = folder / "results" / "paper", folder / f"compiling-{number.name}"
+    (paper / "own.tex").write_text("before")
+    (paper / "numbers.json").unlink()  # it is made again
+    path = on_path(folder, f"#!/bin/sh\ntouch {compiling}\nexec sleep 100\n", name="latexmk")
+    process = subprocess.Popen(
+        snakemake_command(folder, *of_call), cwd=folder, env=environment(PATH=path), start_new_session=True
+    )
+    wait_for(compiling.exists, process)
+    for name in ("own.tex", f"{number.name}.tex"):
+        (paper / name).write_text("edited")
+    os.killpg(process.pid, number)
+    assert process.wait(60) != 0
+    earlier = {file: file.read_bytes() for file in paper.rglob("*") if file.is_file()}
+    assert paper / "numbers.tex" in earlier
+    finish(folder, *of_call)
+    assert (paper / "numbers.json").exists()
+    for file, content in earlier.items():
+        assert file.read_bytes() == content
+    assert {(paper / name).read_text() for name in ("own.tex", f"{number.name}.tex")} == {"edited"}

@@ -50,6 +50,8 @@ note("given_config", workflow, config, "default.yaml")
 note("keep_temporary_files", workflow, then=lambda _: workflow.storage_settings.notemp)
 note("deployment_prefix", workflow, "conda")
 note("add_container_option", workflow, "--nv", then=lambda _: workflow.deployment_settings.apptainer_args)
+stamp_of = lambda _: workflow.modifier.path_modifier.apply_default_storage("folder/")
+note("make_folder_by", workflow, "folder", "again", then=stamp_of)
 note("ancient", "a", then=lambda file: is_flagged(file, "ancient"))
 note("before_update", "a", then=lambda file: is_flagged(file, "before_update"))
 note("replace_terminal_handler", lambda inner: Passing(), then=lambda handler: type(handler).__name__)
@@ -119,6 +121,7 @@ EXPECTED = {
     "compares_parameters": True, "has_no_hooks": False, "hides_jobs": True, "is_dry_run": False, "has_colour": False,
     "runs_here": True, "cluster_profile": None, "deployment_methods": [], "changes_paths": False,
     "given_config": [["default.yaml"], {}, None], "deployment_prefix": "", "add_container_option": " --nv",
+    "make_folder_by": "again",
     "ancient": True, "before_update": True, "set_group_size": 3, "replace_terminal_handler": "Passing",
     "make_again": None, "jobs_to_run": ["again", "all"], "lift_job_rate": False, "submitted_rules": ["again", "all"],
     "replace_all_handlers": 1,
@@ -160,8 +163,8 @@ def test_every_function_is_tested_here():
     assert {name for name in functions if not name.startswith("_")} == {*EXPECTED, *ALONE}
 
 
-def test_the_end_of_a_call_in_which_a_job_failed(tmp_path):
-    values = found(tmp_path, "--config", "command=false")
+def test_the_end_of_a_call_for_a_folder_in_which_a_job_failed(tmp_path):
+    values = found(tmp_path, "./folder/", "--config", "command=false")
     assert values["failed_by_itself"] is True
 
 

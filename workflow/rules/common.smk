@@ -20,7 +20,7 @@ from trainmark.plan.campaign import by_wildcards, option, trainer_of
 from trainmark.plan.code_digests import digest
 from trainmark.plan.figures import FIGURE_FORMATS, known_figures
 from trainmark.plan.products import EVALUATION_FILE, FIGURE_FOLDER, PLAN_FILE, RECORD_FILE, TABLE_FILES, TRACE_FILE
-from trainmark.plan.products import CHECKED_CLAIMS, TUNING_FILE
+from trainmark.plan.products import CHECKED_CLAIMS, PAPER_STAMP, TUNING_FILE
 from trainmark.plan.run import CERTIFICATE_FILE, OF_TRAINER, RUN_FOLDER, RUN_OPTIONS
 from trainmark.recipes import command as command_recipe
 from trainmark.session import Session

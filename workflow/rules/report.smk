@@ -1,7 +1,7 @@
 # Tables, figures, the report, and the paper kit.
 import json
 
-from trainmark.plan.staleness import sha256_of_input
+from trainmark.plan.staleness import paper_changes, sha256_of_input
 
 REFERENCES = sha256_of_input(f"{SCRIPTS}/../../config/references.yaml")
 
@@ -176,16 +176,18 @@ rule check_claims:
 
 
 rule paper:
-    """Write numbers, tables, figures and references for LaTeX. Only on request: snakemake results/paper."""
+    """Write numbers, tables, figures and references for LaTeX. Only on request: snakemake results/paper ..."""
     input:
         tables=TABLE_FILES,
         certificates=CAMPAIGN.certificates,
         summary="results/summary.json",
+        stale=SESSION.remake_if_stale(paper_changes, PAPER_STAMP),
     output:
-        # Files of the user's in it are not removed.
-        folder=update(directory("results/paper")),
+        # Snakemake deletes or copies outputs, and in the folder are files of the user's: it knows this file alone.
+        made=touch(PAPER_STAMP),
     params:
         plan=PLAN_FILE,
+        folder=subpath(output.made, parent=True),
         figures=json.dumps(CAMPAIGN.config["figures"], sort_keys=True),
         references=REFERENCES,
         code=digest("paper"),
@@ -201,5 +203,5 @@ rule paper:
         mem_mb=1000,
         runtime=30,
     shell:
-        "python {params.script:q} --plan {params.plan:q} --results-folder results --out-folder {output.folder:q}"
+        "python {params.script:q} --plan {params.plan:q} --results-folder results --out-folder {params.folder:q}"
         " 2> {log:q}"

@@ -72,8 +72,10 @@ def check_in_child(name: str, uuid: str, threads: int) -> bool:
     out, log = (LOGS / f"{name}.{kind}" for kind in ("json", "log"))
     options = {"--framework": name, "--threads": str(threads), "--out": str(out), "--log": str(log)}
     command = [sys.executable, __file__, *chain.from_iterable(options.items())]
+    variables = os.environ | {"CUDA_VISIBLE_DEVICES": uuid}
+    # No time limit: it waits, and says so, while a run holds the GPU.
     child = subprocess.run(
-        command, env=os.environ | {"CUDA_VISIBLE_DEVICES": uuid}, stderr=subprocess.PIPE, text=True, check=False
+        command, env=variables, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False
     )
     if child.returncode:
         print(f"  {child.stderr.strip() or f'{name}: ended by status {child.returncode}'}", flush=True)

@@ -17,6 +17,7 @@ import pytest
 
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.machine import provenance
+from trainmark.machine.git import VARIABLES
 from trainmark.machine.gpus import THREAD_VARIABLES
 
 HASH = "0123456789abcdef" * 4
@@ -27,7 +28,7 @@ def bare(tmp_path, monkeypatch):
     """No container and no scheduler, whatever the tests run in."""
     monkeypatch.setattr(provenance, "CONTAINER_FILES", (tmp_path / "dockerenv", tmp_path / "containerenv"))
     known = ("SLURM_JOB_ID", "JOB_ID", "SGE_TASK_ID", "SGE_ROOT")
-    for name in (*known, *provenance.IMAGE_VARIABLES, *provenance.VARIABLES, *provenance.GIT_VARIABLES):
+    for name in (*known, *provenance.IMAGE_VARIABLES, *provenance.VARIABLES):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -99,7 +100,7 @@ def test_a_working_copy_is_clean_until_a_tracked_file_changes(checkout, monkeypa
     """As in git describe --dirty, and whoever owns it, as in a container. The variable is from git's own tests."""
     (checkout / "library" / "new.py").write_text("b = 2\n")
     commit = git(checkout, "rev-parse", "HEAD")
-    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    monkeypatch.setitem(VARIABLES, "GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     assert state(checkout) == (commit, True)
     (checkout / "other.py").write_text("c = 4\n")
     assert state(checkout) == (commit, False)
@@ -109,7 +110,6 @@ def test_no_commit_outside_git(checkout, tmp_path, monkeypatch):
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "code.py").touch()
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
     assert provenance._git_state(outside / "code.py") == (None, None)
     (checkout / "library" / "copied.py").touch()
     assert provenance._git_state(checkout / "library" / "copied.py") == (None, None), "another project's commit"

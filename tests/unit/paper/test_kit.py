@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from fabricated_campaigns import write_campaign
 
+from trainmark.errors import DataError
 from trainmark.paper import numbers as numbers_module
 from trainmark.paper.kit import make_kit
 from trainmark.plan.plan_file import read_plan
@@ -100,10 +101,9 @@ def test_ratios_are_those_of_the_records(results, kit):
         assert (number["raw"], number["runs"]) == (pytest.approx(estimate(ratios)), str(len(ratios)))
 
 
-def compile_latex(folder, body):
-    (folder / "own.tex").write_text(
-        f"\\documentclass{{article}}\n\\input{{numbers}}\n\\begin{{document}}{body}\\end{{document}}\n"
-    )
+def compile_latex(folder, body, preamble="\\input{numbers}"):
+    text = f"\\documentclass{{article}}\n{preamble}\n\\begin{{document}}\n{body}\n\\end{{document}}\n"
+    (folder / "own.tex").write_text(text)
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "own.tex"]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
 
@@ -121,6 +121,45 @@ def test_latex_prints_each_number_and_refuses_unknown_ones(kit, tmp_path):
     assert compile_latex(tmp_path, r"\tm{machine/cpu} \tmwords{version/chainer}x").returncode == 0
 
 
+def shorthands(characters):
+    """Let babel make characters active, as many languages do."""
+    made = [rf"\useshorthands*{{{one}}}\defineshorthand{{{one}x}}{{\textbf{{x}}}}" for one in characters]
+    return r"\usepackage[english]{babel}" + "".join(made)
+
+
+@needs_latex
+@pytest.mark.parametrize(
+    ("packages", "setup"),
+    [
+        ("", ""),
+        ("", r"\catcode`\_=12 \catcode`\-=11 "),
+        ("", r"\catcode`\-=13 \catcode`\.=13 \protected\def-{\char45 }\protected\def.{\char46 }"),
+        (r"\usepackage{hyperref}", ""),
+        (r"\usepackage{underscore}", ""),
+        (r"\usepackage[strings]{underscore}", ""),
+        *((shorthands(character), "") for character in "_.\"':;=`"),
+        (r"\usepackage{underscore}" + shorthands('.":'), ""),
+    ],
+)
+@pytest.mark.parametrize("place", ["in the preamble", "in the text"])
+def test_a_key_is_its_characters_whatever_packages_make_of_them(kit, tmp_path, packages, setup, place):
+    """Also where parts of it are macros, and where the number is expanded, as by siunitx."""
+    shutil.copy(kit / "numbers.tex", tmp_path)
+    key = f"{GROUP}/keras-jax-cpu/20/training_seconds/ratio/chainer-cpu"
+    raw = numbers_of(kit)[key]["raw"]
+    given = r"\input{numbers}"
+    before, begin = (packages + given, setup) if place == "in the preamble" else (packages, setup + given)
+    body = r"\def\of{two}\def\own{\of/mnist-mlp-flux/digits}\def\trainer{keras-jax-cpu}\def\other{chainer-cpu}"
+    for one in (key, r"\own/\trainer/20/training_seconds/ratio/\other"):
+        body += f"\n\\edef\\number{{\\tmraw{{{one}}}}}\\typeout{{is \\meaning\\number}}\\tmwords{{{one}}}"
+        body += f"\\section{{\\tmlow{{{one}}} \\tmverdict{{{one}}}}}"
+    done = compile_latex(tmp_path, begin + body.replace(r"\number", r"\raw"), before)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert done.stdout.replace("\n", "").count(f"is macro:->{raw}") == 2
+    failed = compile_latex(tmp_path, begin + r"\tm{two/no_thing-1.x}", before)
+    assert failed.returncode and "There is no number two/no_thing-1.x" in failed.stdout
+
+
 def test_the_same_results_give_the_same_bytes_elsewhere(results, kit, tmp_path, monkeypatch):
     """What an earlier call made and this one does not make goes, and files of the user's stay."""
     outdated, own = Path("figures", GROUP, "old.pdf"), Path("figures", GROUP, "mine.pdf")
@@ -129,6 +168,11 @@ def test_the_same_results_give_the_same_bytes_elsewhere(results, kit, tmp_path, 
         (again / file).parent.mkdir(parents=True, exist_ok=True)
         (again / file).write_text("")
     (again / "files.json").write_text(json.dumps([str(outdated)]))
+    (again / "methods.tex").write_text("mine")
+    with pytest.raises(DataError, match=r"methods.tex is a file of your own, .* rename yours"):
+        kit_of(results, again)
+    assert len(list(again.rglob("*.*"))) == 4
+    (again / "methods.tex").unlink()
     monkeypatch.setenv("TZ", "Pacific/Auckland")
     monkeypatch.setenv("LC_ALL", "C")
     kit_of(results, again)

@@ -150,7 +150,7 @@ def test_the_others_have_tables_and_report_by_another_call(campaign, monkeypatch
     calls = []
     options = ["--configfile", "x", "y", "--cores", "2", "-d", "z", "--directory=z"]
     monkeypatch.setattr("sys.argv", ["/bin/snakemake", *options])
-    monkeypatch.setattr("subprocess.run", lambda command, env, check: calls.append((command, env[PARTIAL_VARIABLE])))
+    monkeypatch.setattr("subprocess.run", lambda command, env, **_: calls.append((command, env[PARTIAL_VARIABLE])))
     first = campaign.runs[0].id
     paths = ["--snakefile", "/a/Snakefile", "--configfile", "/b/my.yaml"]
     hooks.finish_without(campaign, {first: "bad"}, paths, shown := io.StringIO())

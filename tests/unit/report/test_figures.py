@@ -10,14 +10,18 @@ import pandas as pd
 import pytest
 from figure_layouts import TRAINERS, artwork, contrast, measured_layout
 from figures_for_tests import PUBLISHED, data_of, made_up
+from fontTools.fontBuilder import FontBuilder
+from fontTools.pens.t2CharStringPen import T2CharStringPen
+from fontTools.pens.ttGlyphPen import TTGlyphPen
 from matplotlib.colors import to_rgb
+from matplotlib.font_manager import fontManager
 from records_for_tests import disturbed, diverged, out_of_memory, record, resealed, streamed
 
 from trainmark.errors import ConfigError
 from trainmark.plan import figures as listed
 from trainmark.plan.figures import known_figures
 from trainmark.records.record import PHASES
-from trainmark.report.figures import phases, save
+from trainmark.report.figures import phases, save, style
 from trainmark.report.figures.options import FigureOptions
 from trainmark.report.figures.save import ALL_CENSORED, NO_VALUES, draw_figure, drawing
 from trainmark.report.figures.style import COLOURS, looks_of, settings
@@ -114,13 +118,54 @@ def test_every_phase_is_in_one_area_or_left_out_and_neighbours_differ_in_grey():
 
 
 @pytest.mark.parametrize("text", ["keras-jax on cpu and chainer on cpu: " * 3, "m" * 40])
-def test_texts_are_wrapped_to_a_width_in_a_font_that_must_be_installed(text):
+def test_texts_are_wrapped_to_a_width(text):
     with matplotlib.rc_context(settings(FigureOptions(font="DejaVu Sans Mono"))):
         lines = wrapped(text, 1.3).split("\n")
         assert "".join(lines).replace(" ", "") == text.replace(" ", "")
         assert all(text_width(line) <= 1.3 for line in lines) and text_width("iii") == text_width("mmm")
-    with pytest.raises(ConfigError, match="No Such Font, is not installed"):
-        settings(FigureOptions(font="No Such Font"))
+
+
+def write_font(path, kind):
+    """Write a font of one glyph, whose outlines are of a kind: "glyf" (TrueType), "CFF " or "CFF2"."""
+    made = FontBuilder(1000, isTTF=kind == "glyf")
+    made.setupGlyphOrder([".notdef", "a"])
+    made.setupCharacterMap({ord("a"): "a"})
+    if kind == "glyf":
+        made.setupGlyf({name: TTGlyphPen(None).glyph() for name in (".notdef", "a")})
+    else:
+        glyphs = {name: T2CharStringPen(500, None).getCharString() for name in (".notdef", "a")}
+        made.setupCFF2(glyphs) if kind == "CFF2" else made.setupCFF("Own", {}, glyphs, {})
+    made.setupHorizontalMetrics({name: (500, 0) for name in (".notdef", "a")})
+    made.setupHorizontalHeader(ascent=800, descent=-200)
+    made.setupNameTable({"familyName": f"Own {kind.strip()}", "styleName": "Regular"})
+    made.setupOS2()
+    made.setupPost()
+    made.save(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "refusal"),
+    [
+        ("glyf", None),
+        ("CFF ", "the font of the figures, Own CFF, has no TrueType outlines, which the PDFs need; name another"),
+        ("CFF2", "the font of the figures, Own CFF2, has no TrueType outlines, which the PDFs need; name another"),
+        (None, "the font of the figures, Own, is not installed; install it, or leave it out"),
+    ],
+)
+def test_a_font_of_figures_is_installed_and_has_truetype_outlines(tmp_path, monkeypatch, kind, refusal):
+    options = FigureOptions(font=f"Own {kind or ''}".strip())
+    monkeypatch.setattr(fontManager, "ttflist", [*fontManager.ttflist])
+    if kind:
+        write_font(tmp_path / "own.otf", kind)
+        fontManager.addfont(tmp_path / "own.otf")
+    if not refusal:
+        assert settings(options)["font.family"][0] == options.font
+        return
+    with pytest.raises(ConfigError, match=refusal):
+        settings(options)
+    if kind:  # the plain style takes the next one
+        monkeypatch.setattr(style, "PLAIN_FONTS", (options.font, style.FONT))
+        assert settings(FigureOptions(style="plain"))["font.family"][0] == style.FONT
 
 
 # --- figures that show nothing -------------------------------------------------------------------------

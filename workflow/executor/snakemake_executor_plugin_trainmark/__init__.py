@@ -102,6 +102,6 @@ class Executor(RemoteExecutor):
         from trainmark.cluster.submission import CANCEL
 
         command = [sys.executable, str(CANCEL), self.workflow.executor_settings.scheduler]
-        process = subprocess.Popen(command, start_new_session=True)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
         with suppress(subprocess.TimeoutExpired):
             process.wait(CANCEL_SECONDS)

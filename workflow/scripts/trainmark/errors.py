@@ -48,6 +48,10 @@ class DeviceError(TrainmarkError):
     """The requested device is not available."""
 
 
+class HangError(TrainmarkError):
+    """A program did not end within its time limit."""
+
+
 class RankError(TrainmarkError):
     """One of the ranks of a run failed, and with it the run. Its cause is what the rank raised."""
 

@@ -89,6 +89,7 @@ class Session:
         gc.disable()
         put_python_on_path()
         isolate_jobs(workflow)
+        internals.make_folder_by(workflow, products.PAPER_FOLDER, products.PAPER_STAMP)
         self._workflow = workflow
         self._module = internals.name_of_module(workflow)
         if internals.changes_paths(workflow, PLAN_FILE):
@@ -140,10 +141,11 @@ class Session:
 
         Code is compared only if changed parameters trigger jobs: `--rerun-triggers mtime` keeps results of other code.
 
-        changes: a method of the campaign that reads the output and returns what differs from the config.
+        changes: a function that reads the output and returns what differs from the config.
         file: path of the output, with wildcards.
         """
 
+        @refusing
         def look(wildcards: Wildcards) -> list:
             if self._module:  # again, because the main Snakefile may define its onstart handler after the module
                 internals.call_at_start(self._workflow, self.start)

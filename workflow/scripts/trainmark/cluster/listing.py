@@ -1,7 +1,6 @@
 """Ask a scheduler, and list the user's jobs. One listing serves many questions."""
 
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -9,7 +8,8 @@ from collections.abc import Iterable
 
 from trainmark.cluster.schedulers import Listed, Scheduler
 from trainmark.console import Terminal
-from trainmark.errors import ClusterError, SilentError
+from trainmark.errors import ClusterError, HangError, SilentError
+from trainmark.machine.programs import run_program
 
 LISTING_SECONDS = 5
 """A listing is used for this time, so that many jobs cost one query."""
@@ -18,20 +18,20 @@ LISTING_SECONDS = 5
 def ask(command: Iterable[str], scheduler: Scheduler) -> str:
     """Return the output of a command of the scheduler.
 
-    Raises SilentError if it fails or takes more than a minute, and ClusterError if there is no such command.
+    Raises SilentError if it fails or hangs, and ClusterError if there is no such command.
     """
     command = list(command)
     # A job gets this process's environment, and from the scheduler alone the GPUs it may use.
     environment = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        done = run_program(command, env=environment)
     except FileNotFoundError as error:
         raise ClusterError(
             f"there is no command {command[0]} on the PATH: call snakemake on a host from which jobs are submitted to "
             f"{scheduler.title}"
         ) from error
-    except subprocess.TimeoutExpired as error:
-        raise SilentError(f"{command[0]} did not answer in a minute") from error
+    except HangError as error:
+        raise SilentError(str(error)) from error
     if done.returncode:
         said = " ".join((done.stderr or done.stdout).split())
         raise SilentError(f"{command[0]}: {said or f'exit status {done.returncode}'}")

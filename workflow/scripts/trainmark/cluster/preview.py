@@ -93,6 +93,7 @@ def show_submissions(profile: str, configs: Iterable[Path]) -> None:
         filter(None, [str(SNAKEFILE.parent / "workflow" / "executor"), os.environ.get("PYTHONPATH")])
     )
     environment = os.environ | {PREVIEW_VARIABLE: profile, "PYTHONPATH": path}
-    done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True)
+    # No time limit: it plans any number of runs, in front of the user.
+    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if done.returncode:
         sys.exit(done.stderr.strip())

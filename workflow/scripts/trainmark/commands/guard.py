@@ -60,6 +60,7 @@ def main() -> None:
     if os.getppid() == starter:
         start = time.monotonic()
         try:
+            # No time limit: see process.py, from which it has no standard input either.
             command = subprocess.Popen(words, preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask))
             status = _wait_for(command, start)
         except OSError as error:

@@ -8,10 +8,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
-from trainmark.errors import CommandError
+from trainmark.errors import CommandError, HangError
+from trainmark.machine.programs import run_program
 from trainmark.machine.provenance import digest_of_packages
 from trainmark.plan.run import Run
 from trainmark.recipes.command import filled
@@ -20,8 +20,6 @@ LIBRARY = Path(__file__).parents[1]
 
 PROBE, EVENTS = (Path(__file__).with_name(name) for name in ("probe.py", "events.py"))
 """Scripts that the command's own Python runs."""
-
-TIMEOUT_SECONDS = 120
 
 RUNTIMES = ("apptainer", "singularity")
 
@@ -100,8 +98,12 @@ def environment_of(interpreter: list[str], variables: Mapping[str, str], folder:
     """
     found: dict = {"python": "unknown", "kind": "unknown", "name": None, "packages": {}}
     if interpreter:
-        with suppress(OSError, subprocess.SubprocessError, ValueError, LookupError):
+        try:
             found = json.loads(_printed(interpreter, PROBE, [], variables, folder).splitlines()[-1])
+        except HangError as error:
+            print(f"packages and versions of the command are not known: {error}", flush=True)
+        except (OSError, subprocess.SubprocessError, ValueError, LookupError):
+            pass
     packages = found["packages"]
     environment = {"kind": found["kind"], "name": found["name"], "image_digest": None}
     if image and packages:
@@ -115,11 +117,10 @@ def environment_of(interpreter: list[str], variables: Mapping[str, str], folder:
 def _printed(
     interpreter: Sequence[str], script: Path, arguments: Sequence[str], variables: Mapping[str, str], folder: Path
 ) -> str:
-    """Return what a script prints, run by a Python. Raises OSError or SubprocessError if it fails."""
-    return subprocess.run(
-        [*interpreter, "-c", script.read_text(), *arguments],
-        env=dict(variables), cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=True,
-    ).stdout  # fmt: skip
+    """Return what a script prints, run by a Python. Raises OSError, SubprocessError or HangError."""
+    done = run_program([*interpreter, "-c", script.read_text(), *arguments], cwd=folder, env=variables)
+    done.check_returncode()
+    return done.stdout
 
 
 def scalars_of(
@@ -135,7 +136,7 @@ def scalars_of(
     for words, environment in pythons if interpreter else pythons[1:]:
         try:
             return [(0.0, _printed(words, EVENTS, [str(path)], environment, folder).encode())]
-        except (OSError, subprocess.SubprocessError) as error:
+        except (OSError, subprocess.SubprocessError, HangError) as error:
             said = str(getattr(error, "stderr", None) or error).strip().rpartition("\n")[2]
     raise CommandError(
         f"TensorBoard's event files in {path.name} can't be read ({said}): install tensorboard beside the command, or "

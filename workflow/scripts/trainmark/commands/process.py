@@ -116,6 +116,7 @@ class CommandProcess:
     def _started_guard(self, writing: int) -> subprocess.Popen:
         """Start the guard, in the main thread: the kernel tells the guard when the thread that started it ends."""
         try:
+            # No time limit: a command trains as long as it takes, and the limit of its job ends it.
             return subprocess.Popen(
                 [sys.executable, "-I", str(GUARD), str(writing), *self._words],
                 cwd=self._folder, env=dict(self._variables), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

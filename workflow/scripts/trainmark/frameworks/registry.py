@@ -7,7 +7,6 @@ import importlib
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Collection, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from trainmark.files.system_files import own_paths
 from trainmark.frameworks.tuning import TuningStep
 from trainmark.machine.cpus import has_avx512
 from trainmark.machine.gpus import HIDING
+from trainmark.machine.programs import run_program
 from trainmark.machine.ranks import ALONE, Ranks
 from trainmark.machine.variables import VARIABLES
 
@@ -204,10 +204,10 @@ FIND_PACKAGES = "import importlib.util as u, sys; print(*(name for name in sys.a
 
 
 def check_installed(names: Iterable[str]) -> None:
-    """Raise DeviceError if the `python` that jobs are started with lacks a package of one of these frameworks."""
+    """Raise DeviceError if the `python` of jobs lacks a package of one of these frameworks. Raises HangError, too."""
     frameworks = [known_frameworks()[name] for name in names]
     packages = sorted({package for framework in frameworks for package in framework.packages})
     python = shutil.which("python") or sys.executable
-    process = subprocess.run([python, "-c", FIND_PACKAGES, *packages], capture_output=True, text=True, check=False)
+    process = run_program([python, "-c", FIND_PACKAGES, *packages])
     for framework in frameworks:
         framework.refuse(package for package in framework.packages if package in process.stdout.split())

@@ -3,11 +3,11 @@
 import os
 import platform
 import shutil
-import subprocess
 from collections.abc import Sequence
 
 from trainmark.errors import CLUSTER_VARIABLE
 from trainmark.machine.cpus import bind
+from trainmark.machine.programs import run_program
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -32,12 +32,12 @@ def find_gpus() -> list[str]:
 
 
 def _listing() -> list[str]:
-    """Return the lines of `nvidia-smi -L`; [] if every GPU is hidden or the command cannot be run."""
+    """Return the lines of `nvidia-smi -L`; [] if every GPU is hidden or it can't be run. Raises HangError."""
     if os.environ.get("CUDA_VISIBLE_DEVICES") in HIDING:
         return []
     try:
-        listing = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+        listing = run_program(["nvidia-smi", "-L"])
+    except OSError:
         return []
     return [line.rstrip() for line in listing.stdout.splitlines()]
 

@@ -16,8 +16,9 @@ from pathlib import Path
 import psutil
 import threadpoolctl
 
-from trainmark.errors import IMAGE_VARIABLE
+from trainmark.errors import IMAGE_VARIABLE, HangError
 from trainmark.machine.cpus import allowed_cpus, cpu_model, read_kernel_file
+from trainmark.machine.git import git
 from trainmark.machine.locks import DeviceLock
 from trainmark.machine.variables import VARIABLES
 
@@ -26,9 +27,6 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 CONTAINER_FILES = (Path("/.dockerenv"), Path("/run/.containerenv"))
 """Files of which each container of Docker, or of Podman, has one."""
-
-GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
-"""Variables that a git hook sets for the programs it starts. They would tie git to the hook's repository."""
 
 IMAGE_VARIABLES = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
 """Variables with the path of the image, in a container of Apptainer or Singularity."""
@@ -118,17 +116,10 @@ def _git_state(file: Path) -> tuple[str | None, bool | None]:
 
 
 def _git(*arguments: str, folder: Path) -> str | None:
-    """Return the output of a git command, or None if it fails. Takes no lock, since a commit may be going on."""
-    variables = {name: value for name, value in os.environ.items() if name not in GIT_VARIABLES}
-    # In a container the working copy often belongs to another user, and git refuses it unless it is declared safe.
-    # Reading it adds no risk, since the running code is part of it.
-    options = ("--no-optional-locks", "-c", "safe.directory=*")
+    """Return the output of a git command, or None if it fails."""
     try:
-        return subprocess.run(
-            ["git", *options, *arguments],
-            cwd=folder, env=variables, capture_output=True, text=True, timeout=60, check=True,
-        ).stdout  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
+        return git(*arguments, folder=folder).decode(errors="replace")
+    except (OSError, subprocess.SubprocessError, HangError):
         return None
 
 

@@ -7,19 +7,18 @@ import platform
 import shlex
 import shutil
 import socket
-import subprocess
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from textwrap import shorten
 from typing import TextIO, TypeVar
 
 from trainmark.console import Terminal
 from trainmark.errors import DeviceError, LostRankError, MeasurementError, RankError, exit_at_once, in_one_sentence
 from trainmark.machine.cpus import allowed_cores
+from trainmark.machine.programs import run_program
 
 Value = TypeVar("Value")
 
@@ -161,7 +160,7 @@ def join_ranks(workers: int) -> Ranks:
 
 
 def check_launcher(launcher: str, workers: int) -> None:
-    """Raise DeviceError if runs with so many workers can't be started on this machine by a launcher."""
+    """Raise DeviceError if runs with so many workers can't be started on this machine by a launcher, or HangError."""
     words = shlex.split(launcher)
     if not words or shutil.which(words[0]) is None:
         raise DeviceError(no_launcher(words[0] if words else "mpiexec", workers))
@@ -171,10 +170,10 @@ def check_launcher(launcher: str, workers: int) -> None:
             "allowed: fewer workers, or a cluster profile (docs/workers.md)"
         )
     python = shutil.which("python") or sys.executable
-    run = partial(subprocess.run, capture_output=True, text=True, check=False)
-    started = run([*words, "-n", str(workers), python, "-c", "from mpi4py import MPI; print(MPI.COMM_WORLD.size)"])
+    program = "from mpi4py import MPI; print(MPI.COMM_WORLD.size)"
+    started = run_program([*words, "-n", str(workers), python, "-c", program])
     if started.returncode:
-        loaded = run([python, "-c", "import mpi4py.MPI"])
+        loaded = run_program([python, "-c", "import mpi4py.MPI"])
         if loaded.returncode:
             raise DeviceError(_no_mpi(workers, loaded.stderr.strip().rpartition("\n")[2]))
         said = " ".join(word for word in started.stderr.split() if word.strip("-"))

@@ -1,5 +1,6 @@
 """Packs a campaign for a data repository: results, config, source and checksums."""
 
+import os
 import subprocess
 import zipfile
 from collections.abc import Mapping
@@ -7,8 +8,9 @@ from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 
-from trainmark.errors import DataError
+from trainmark.errors import DataError, HangError
 from trainmark.files.whole import written_whole
+from trainmark.machine.git import git
 from trainmark.report.page import config_to_reproduce
 from trainmark.tables.results import Results
 
@@ -43,19 +45,18 @@ def pack(results: Results, plan: Mapping, clone: Path, out: Path, licence: str) 
     Raises DataError if the clone has changes that are not committed, or is none.
     """
     commit, runs = _commit(clone), results.runs
+    source = _files_of(clone, commit)
     title, version = f"Results of {', '.join(dict.fromkeys(runs['experiment']))}", runs["trainmark"].iloc[-1]
     readme = README.format(title=title, version=version, commit=commit, licence=licence)
     content: dict[str, bytes | Path] = {
         "README.md": readme.encode(),
-        "CITATION.cff": clone / "CITATION.cff",
+        "CITATION.cff": source["CITATION.cff"],
         "config.json": f"{config_to_reproduce(plan['config'])}\n".encode(),
     }
     for pattern in KEPT:
         files = filter(Path.is_file, results.folder.glob(pattern))
         content |= {f"results/{file.relative_to(results.folder)}": file for file in files}
-    command = ["git", "archive", "--format=zip", commit]
-    with zipfile.ZipFile(BytesIO(subprocess.run(command, cwd=clone, capture_output=True, check=True).stdout)) as source:
-        content |= {f"source/{name}": source.read(name) for name in source.namelist() if not name.endswith("/")}
+    content |= {f"source/{name}": data for name, data in source.items()}
     sums = ""
     with written_whole(out) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in sorted(content.items()):
@@ -74,15 +75,37 @@ def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
 
 
 def _commit(clone: Path) -> str:
-    """Return the commit of a clone. Raises DataError if it has changes besides it."""
-
-    def git(*arguments: str) -> str:
-        done = subprocess.run(["git", "-C", clone, *arguments], capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise DataError(f"{clone} is no git clone, so there is no commit to pack: {done.stderr.strip()}")
-        return done.stdout.strip()
-
-    if changed := git("status", "--porcelain", "--untracked-files=no"):
-        file = changed.split("\n")[0].split(maxsplit=1)[1]
+    """Return the commit of a clone. Raises DataError if it has changes besides it, or lies in another's clone."""
+    top = Path(os.fsdecode(_git(clone, "rev-parse", "--show-toplevel").removesuffix(b"\n")))
+    if not top.samefile(clone):
+        raise DataError(f"{clone} is no git clone but lies in that of {top}: call archive.py in a clone of trainmark")
+    if changed := os.fsdecode(_git(clone, "status", "--porcelain", "-z", "--untracked-files=no")):
+        file = changed[3:].partition("\0")[0]
         raise DataError(f"{clone / file} was changed and not committed; commit it, so that the archive has the code")
-    return git("rev-parse", "HEAD")
+    return _git(clone, "rev-parse", "--verify", "HEAD").decode().strip()
+
+
+def _files_of(clone: Path, commit: str) -> dict[str, bytes]:
+    """Return the files of a commit byte for byte. `git archive` would change and leave out some by attributes."""
+    entries = [line.partition(b"\t") for line in _git(clone, "ls-tree", "-rz", "--full-tree", commit).split(b"\0")]
+    names = {os.fsdecode(name): entry.split()[2] for entry, _, name in entries if b" blob " in entry}
+    blobs = BytesIO(_git(clone, "cat-file", "--batch", given=b"\n".join(names.values())))
+    files = {}
+    for name in names:
+        size = blobs.readline().split()[-1]
+        if size == b"missing":
+            raise DataError(f"{clone} is a partial clone without {name}: get it by `git checkout {commit} -- .`")
+        files[name] = blobs.read(int(size))
+        blobs.readline()
+    return files
+
+
+def _git(clone: Path, *arguments: str, given: bytes = b"") -> bytes:
+    """Return the output of a git command. Raises DataError if it fails."""
+    try:
+        return git(*arguments, folder=clone, given=given)
+    except (OSError, subprocess.SubprocessError, HangError) as error:
+        said = getattr(error, "stderr", None) or str(error).encode()
+        raise DataError(
+            f"{clone} is no git clone with a commit that could be packed: {said.decode(errors='replace').strip()}"
+        ) from error

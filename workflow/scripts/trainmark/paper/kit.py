@@ -3,17 +3,19 @@
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from trainmark.files.whole import write_text
+from trainmark.errors import DataError, HangError
+from trainmark.files.whole import write_text, written_whole
+from trainmark.machine.programs import run_program
 from trainmark.paper.latex import numbers_file, table
 from trainmark.paper.numbers import Number, numbers_of, versions_of
 from trainmark.paper.references import references
 from trainmark.plan.figures import known_figures, options_of_group
+from trainmark.plan.products import PAPER_FILES
 from trainmark.report.figures.caption import for_latex
 from trainmark.report.figures.data import read_data
 from trainmark.report.figures.options import STYLES, FigureOptions
@@ -26,8 +28,7 @@ from trainmark.trainer import Trainer
 
 FIGURE_KINDS = ("pdf", "svg", "caption.tex")
 
-FILES = "files.json"
-"""File that lists what an earlier call made, of which this one removes what it does not make again."""
+EXAMPLE_PDF = "example.pdf"
 
 MEDIANS = {"training_seconds": "training time, s", "test_loss": "test loss", "test_accuracy": "test accuracy"}
 
@@ -43,18 +44,22 @@ REPRODUCIBLE = {"SOURCE_DATE_EPOCH": "0", "FORCE_SOURCE_DATE": "1", "LC_ALL": "C
 def make_kit(folder: Path, plan: Mapping, out: Path, *, compiles: bool = True) -> str:
     """Write the kit, and return a line on what was made. Files of the user's in its folder stay.
 
+    All of it is made in a scratch folder first, so that a call that is stopped leaves the kit before it.
+
     folder: the results folder. plan: see `plan_file.read_plan`. out: folder of the kit. compiles: whether the
         example is compiled where LaTeX is installed.
+
+    Raises DataError if the user has a file of their own by a name of the kit's.
     """
     results, numbers = read_results(folder), list(numbers_of(folder / "tables"))
-    files = dict(_texts(results, numbers))
-    figures = dict(_figures(folder, plan["config"]["figures"], results, out))
-    files["example.tex"] = _example(results, numbers, figures)
-    for name, text in files.items():
-        write_text(out / name, text)
-    made = [*files, *(name for of_group in figures.values() for name in of_group)]
-    problem = _compile(out) if compiles else ""
-    _remove_others(out, [*made, FILES] + ["example.pdf"] * (not problem))
+    with TemporaryDirectory() as scratch:
+        kit = Path(scratch)
+        figures = dict(_figures(folder, plan["config"]["figures"], results, kit))
+        texts = dict(_texts(results, numbers)) | {"example.tex": _example(results, numbers, figures)}
+        for name, text in texts.items():
+            write_text(kit / name, text)
+        problem = _compile(kit) if compiles else ""
+        _replace(out, kit)
     return f"{len(numbers)} numbers in {out}/numbers.tex{problem}"
 
 
@@ -69,11 +74,7 @@ def _texts(results: Results, numbers: list[Number]) -> Iterator[tuple[str, str]]
     for of_group, name, runs in results.groups():
         place = "/".join(name)
         rows = [
-            [
-                Trainer.of(row).name,
-                str(row["epochs"]),
-                *(_with_range(row, metric) for metric in MEDIANS),
-            ]
+            [Trainer.of(row).name, str(row["epochs"]), *(_with_range(row, metric) for metric in MEDIANS)]
             for row in rows_of(summary_table(with_names(runs)))
         ]
         yield f"tables/{place}/medians.tex", table(["trainer", "epochs", *MEDIANS.values()], rows)
@@ -115,28 +116,43 @@ def _figures(
         yield group, names
 
 
-def _remove_others(out: Path, made: Iterable[str]) -> None:
-    """Remove the files of an earlier call that were not made again."""
-    listed = out / FILES
-    earlier = json.loads(listed.read_text(encoding="utf-8")) if listed.exists() else []
-    for name in set(earlier).difference(made):
+def _replace(out: Path, kit: Path) -> None:
+    """Copy the files of a new kit, each whole or not at all, and remove those of an earlier call that it has not."""
+    listed = out / PAPER_FILES
+    made = {file.relative_to(kit).as_posix() for file in kit.rglob("*") if file.is_file()}
+    earlier = set(json.loads(listed.read_text(encoding="utf-8")) if listed.exists() else []) - {PAPER_FILES}
+
+    def write_list(names: Iterable[str]) -> None:
+        write_text(listed, json.dumps(sorted([*names, PAPER_FILES]), indent=1) + "\n")
+
+    for name in made - earlier - {EXAMPLE_PDF}:
+        if (out / name).exists() and (out / name).read_bytes() != (kit / name).read_bytes():
+            raise DataError(f"{out / name} is a file of your own, and the kit has one of this name; rename yours")
+    write_list(made | earlier)  # a call that is stopped here leaves no file that none lists
+    for name in made:
+        with written_whole(out / name) as part:
+            shutil.copyfile(kit / name, part)
+    for name in earlier - made:
         (out / name).unlink(missing_ok=True)
-    write_text(listed, json.dumps(sorted(made), indent=1) + "\n")
+    write_list(made)
 
 
-def _compile(out: Path) -> str:
+def _compile(kit: Path) -> str:
     """Compile the example, of which only the PDF is left beside it. Return why it could not be compiled, or ""."""
     if not shutil.which("latexmk"):
         return NO_LATEX
     with TemporaryDirectory() as scratch:
-        command = ["latexmk", "-pdf", "-interaction=nonstopmode", "-halt-on-error", f"-outdir={scratch}", "example.tex"]
-        variables = os.environ | REPRODUCIBLE
-        done = subprocess.run(command, cwd=out, env=variables, capture_output=True, check=False)
+        command = ["latexmk", "-norc", "-pdf", "-interaction=nonstopmode", "-halt-on-error", f"-outdir={scratch}"]
+        own = {name: value for name, value in os.environ.items() if not name.endswith("INPUTS")}
+        try:
+            done = run_program([*command, "example.tex"], cwd=kit, env=own | REPRODUCIBLE)
+        except HangError as error:
+            return f"; LaTeX can't compile example.tex ({error})"
         if done.returncode:
-            lines = done.stdout.decode(errors="replace").splitlines()
-            reason = next((line for line in lines if line.startswith("!")), "! no reason is given")
-            return f"; LaTeX can't compile example.tex ({reason[2:]})"
-        shutil.copyfile(Path(scratch, "example.pdf"), out / "example.pdf")
+            lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+            reason = next((line[2:] for line in lines if line.startswith("!")), lines[-1] if lines else "no reason")
+            return f"; LaTeX can't compile example.tex ({reason})"
+        shutil.copyfile(Path(scratch, EXAMPLE_PDF), kit / EXAMPLE_PDF)
         return ""
 
 

@@ -11,13 +11,21 @@ FIELDS = ("value", "low", "high", "unit", "words", "verdict", "runs", "raw")
 PREAMBLE = r"""% Made by trainmark. \tm{key} prints a number, \tmlow and \tmhigh its interval, \tmunit its unit,
 % \tmwords all of these, \tmverdict its verdict, \tmruns the number of runs or pairs, and \tmraw all its digits.
 % An unknown key is an error.
+\begingroup
 \makeatletter
-\newcommand{\tm@set}[2]{\expandafter\gdef\csname tm@#1\endcsname{#2}}
-\newcommand{\tm@missing}[2]{\expandafter\gdef\csname tm@missing@#1\endcsname{#2}}
-\newcommand{\tm@get}[2]{\ifcsname tm@#2\endcsname
-  \expandafter\expandafter\expandafter#1\csname tm@#2\endcsname\else\tm@none{#2}\fi}
-\newcommand{\tm@none}[1]{\PackageError{trainmark}{There is no number #1\ifcsname tm@missing@#1\endcsname
-  : \csname tm@missing@#1\endcsname\fi}{numbers.tex lists all numbers.}}
+% In this file, characters that babel and other packages make active are themselves: !"'*+,-./:;<=>?_`|
+\catcode33 12 \catcode34 12 \catcode39 12 \catcode42 12 \catcode43 12 \catcode44 12 \catcode45 12 \catcode46 12
+\catcode47 12 \catcode58 12 \catcode59 12 \catcode60 12 \catcode61 12 \catcode62 12 \catcode63 12 \catcode95 12
+\catcode96 12 \catcode124 12
+\gdef\tm@set#1#2{\expandafter\gdef\csname tm@#1\endcsname{#2}}
+\gdef\tm@missing#1#2{\expandafter\gdef\csname tm@missing@#1\endcsname{#2}}
+% In a key, each part between two / may be a macro, and no other character is expanded.
+\gdef\tm@key#1{\tm@parts#1/\tm@stop}
+\gdef\tm@parts#1/#2\tm@stop{\detokenize\expandafter{\romannumeral-`0#1}\ifx\tm@stop#2\else/\tm@parts#2\tm@stop\fi}
+\gdef\tm@get#1#2{\ifcsname tm@\tm@key{#2}\endcsname
+  \expandafter\expandafter\expandafter#1\csname tm@\tm@key{#2}\endcsname\else\tm@none{#2}\fi}
+\gdef\tm@none#1{\PackageError{trainmark}{There is no number \tm@key{#1}\ifcsname tm@missing@\tm@key{#1}\endcsname
+  : \csname tm@missing@\tm@key{#1}\endcsname\fi}{numbers.tex lists all numbers.}}
 """
 
 
@@ -27,10 +35,12 @@ def numbers_file(numbers: Iterable[Number]) -> str:
     arguments = "".join(f"#{place}" for place in range(1, len(FIELDS) + 1))
     for place, field in enumerate(FIELDS, start=1):
         macro = "tm" if field == "value" else f"tm{field}"
-        lines.append(f"\\def\\tm@pick@{field}{arguments}{{#{place}}}\n")
-        lines.append(f"\\newcommand{{\\{macro}}}[1]{{\\tm@get{{\\tm@pick@{field}}}{{#1}}}}\n")
+        lines.append(f"\\gdef\\tm@pick@{field}{arguments}{{#{place}}}\n")
+        lines.append(
+            f"\\newcommand{{\\{macro}}}[1]{{\\tm@get{{\\tm@pick@{field}}}{{#1}}}}\\global\\let\\{macro}\\{macro}\n"
+        )
     lines += map(_line, numbers)
-    return "".join(lines) + "\\makeatother\n"
+    return "".join(lines) + "\\endgroup\n"
 
 
 def _line(number: Number) -> str:
@@ -44,16 +54,5 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table of texts in the style of booktabs. The first column is on the left, the others on the right."""
     lines = [" & ".join(map(for_latex, cells)) + r" \\" for cells in [headings, *rows]]
     head, *body = lines
-    columns = "l" + "r" * (len(headings) - 1)
-    return "\n".join(
-        [
-            f"\\begin{{tabular}}{{{columns}}}",
-            r"\toprule",
-            head,
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
-            "",
-        ]
-    )
+    begin = f"\\begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}"
+    return "\n".join([begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", ""])

@@ -159,7 +159,8 @@ def finish_without(campaign: Campaign, missing: Mapping[str, str], paths: Iterab
     # Tables and report name the missing runs, so those of an earlier call are outdated even if their runs are the same.
     again = ["--forcerun", "collect_records"]
     command = [sys.executable, "-m", "snakemake", *without_paths(sys.argv[1:]), *again, *paths]
-    subprocess.run(command, env=os.environ | {PARTIAL_VARIABLE: "1"}, check=False)
+    # No time limit: figures of any number of runs are drawn, and each job that ends prints a line.
+    subprocess.run(command, env=os.environ | {PARTIAL_VARIABLE: "1"}, stdin=subprocess.DEVNULL, check=False)
 
 
 def print_stale(stale: Mapping[str, list[str]], stream: Terminal) -> None:
@@ -181,5 +182,6 @@ def print_results(campaign: Campaign, stream: Terminal) -> None:
             print(described(json.loads(manifest.read_text())), file=stream)
     summary, page = Path(f"{RESULTS}/tables/summary.txt"), Path(PAGE)
     if campaign.runs and summary.exists() and page.exists():
-        paper = "For a paper: snakemake results/paper"
+        # In front: behind --configfile and other options it would be taken for one of their values.
+        paper = "For a paper: this call with results/paper in front: snakemake results/paper ..."
         print(f"\n{summary.read_text()}\n{paper}\nReport: {page.resolve()}", file=stream)

@@ -6,6 +6,7 @@ Each is tested on the locked Snakemake by tests/workflow/test_internals.py, whic
 """
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ DEPLOYMENT_METHODS = {"conda", "apptainer"}
 
 JOB_MESSAGES = (
     "Select jobs to execute", "Using shell", "Conda environments: ignored", "Singularity containers: ignored",
-    "Activating conda environment", "Activating singularity image", "Group jobs: inactive",
+    "Activating conda environment", "Activating singularity image", "Group jobs: inactive", "Touching output file",
 )  # fmt: skip
 """Beginnings of messages about jobs that have no event, by which a logger could tell them."""
 
@@ -96,6 +97,22 @@ def makes_selected(workflow: Any) -> bool:
     """Return whether the call was asked for some results only, or to make some again."""
     asked = workflow.dag_settings
     return bool(asked.targets or asked.until or asked.omit_from) or forces_jobs(workflow)
+
+
+def make_folder_by(workflow: Any, folder: str, stamp: str) -> None:
+    """Let a call that asks for a folder ask for a file in it, so that no rule needs to have the folder as its output.
+
+    Snakemake deletes an output folder before its job and after a failed one, with all in it. With `update` it copies
+    the folder and copies it back: edits during the job are lost, and a kill makes later calls fail.
+    """
+    paths = workflow.modifier_stack[0].path_modifier  # of the main workflow: a module's are not for targets
+    apply = paths.apply_default_storage
+
+    def apply_to_stamp(path: Any) -> Any:
+        is_folder = isinstance(path, str) and path.rstrip("/").endswith(folder) and os.path.relpath(path) == folder
+        return apply(stamp if is_folder else path)
+
+    paths.apply_default_storage = apply_to_stamp
 
 
 def forces_jobs(workflow: Any) -> bool:
@@ -220,8 +237,9 @@ def output_of_help(workflow: Any, rule: str, wildcards: Mapping[str, str]) -> st
     from snakemake.shell import shell
 
     job = _job(workflow, rule, wildcards)
+    # No time limit: conda or Apptainer may take minutes to start. The job that failed has used the same way.
     text: str = shell(
-        f"python {quote(job.params.script)} --help 2>&1 > /dev/null || true",
+        f"python {quote(job.params.script)} --help 2>&1 > /dev/null < /dev/null || true",
         read=True,
         conda_env=job.conda_env.address if deployment_methods(workflow) == {"conda"} else None,
         container_img=job.container_img_path,

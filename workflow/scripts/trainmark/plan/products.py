@@ -47,6 +47,12 @@ TABLE_FILES = [
 CHECKED_CLAIMS = f"{RESULTS}/claims_hold"
 """Empty file that is there once no claim fails."""
 
+PAPER_FOLDER = f"{RESULTS}/paper"
+PAPER_STAMP = f"{PAPER_FOLDER}/.made"
+"""Empty file that is there once the paper kit is made."""
+PAPER_FILES = "files.json"
+"""File in the folder of the paper kit that lists what is made, and what the next call removes or makes again."""
+
 FETCHING_KEYS = ("files", "folder", "embedded_in", "of")
 
 

@@ -7,15 +7,16 @@ returns what differs ("settings", "code"). The list is empty if the file matches
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from trainmark.errors import expect_damage
+from trainmark.errors import DataError, expect_damage
 from trainmark.files.seal import digest_of
-from trainmark.plan.products import MANIFEST, RESULTS, TABLES, prepared_folder
+from trainmark.plan.products import MANIFEST, PAPER_FILES, PAPER_FOLDER, RESULTS, TABLES, prepared_folder
 from trainmark.trainer import Trainer
 
 
@@ -107,6 +108,14 @@ def sources_of_prepared(dataset: str) -> list[str]:
         if json.loads(file.read_text()) == json.loads((prepared / MANIFEST).read_text())["sources"]:
             return [str(file)]
     return []
+
+
+def paper_changes(*_: object) -> list[str]:
+    """Return "files" if one of the paper kit is gone. Raises DataError if its folder can't be made."""
+    folder = Path(PAPER_FOLDER)
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise DataError(f"{folder} is a file, or a link to nothing, and the paper kit needs a folder there; rename it")
+    return _changes(folder / PAPER_FILES, lambda names: {"files": all((folder / name).exists() for name in names)})
 
 
 def tables_changes(files: Iterable[str], order: Sequence[str]) -> list[str]:

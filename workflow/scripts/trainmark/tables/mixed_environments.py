@@ -7,7 +7,10 @@ import pandas as pd
 from trainmark.tables.formatting import named_runs
 from trainmark.trainer import TRAINER
 
-TRAIN_AGAIN = "Keep the machine free of other work, and add --config rerun_disturbed=true to your call of snakemake."
+TRAIN_AGAIN = (  # of two --config, Snakemake takes the second alone
+    "Keep the machine free of other work, and add --config rerun_disturbed=true to your call of snakemake (to its "
+    "--config, if it has one)."
+)
 """What to do about disturbed runs."""
 
 MANY = 6

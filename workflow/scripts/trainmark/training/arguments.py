@@ -84,6 +84,7 @@ def _launch(launcher: str, workers: int) -> None:
     if not launcher or workers == 1:
         return
     command = [*shlex.split(launcher), "-n", str(workers), "python", *sys.argv, "--launcher="]
+    # No time limit: this process becomes the launcher, for as long as the job may take.
     try:
         os.execvp(command[0], command)  # noqa: S606 (each word is an argument of its own)
     except OSError as error:

@@ -18,12 +18,12 @@ from trainmark.files.checksums import sha256_of
 from trainmark.files.system_files import own_paths
 from trainmark.files.whole import write_text
 from trainmark.frameworks.registry import known_frameworks
-from trainmark.paper.kit import FILES, make_kit
+from trainmark.paper.kit import make_kit
 from trainmark.plan.code_digests import run_code
 from trainmark.plan.figures import known_figures, options_of_group
 from trainmark.plan.matrix import expand_runs, trained_order
 from trainmark.plan.plan_file import read_plan, refuse_other_folders
-from trainmark.plan.products import MANIFEST
+from trainmark.plan.products import MANIFEST, PAPER_FILES
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.evaluation import agrees, read_evaluation_of_removed
@@ -179,7 +179,7 @@ def _check_made(verified: Verified, folder: Path, plan: Mapping) -> None:
         compared = {
             name: verified.check(KINDS.get(name.parts[0], "report"), folder / name, _is_as_made, path, folder / name)
             for name, path in made.items()
-            if name.name not in (FILES, MANIFEST)
+            if name.name not in (PAPER_FILES, MANIFEST)
         }
         if others := list(compared.values()).count(False):
             verified.facts.append(f"not compared: {others} figures, drawn by another matplotlib or font")
@@ -204,7 +204,7 @@ def _make_again(folder: Path, again: Path, plan: Mapping) -> None:
         (again / "report").mkdir()
         for name, text in zip(("report/index.html", "summary.json"), render(read_results(again), plan), strict=True):
             write_text(again / name, text)
-    if (folder / "paper" / FILES).exists():
+    if (folder / "paper" / PAPER_FILES).exists():
         make_kit(again, plan, again / "paper", compiles=False)
 
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pandas as pd
+from fontTools.ttLib import TTFont
 from matplotlib.artist import Artist
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -81,7 +83,7 @@ MOST_ENTRIES = 6
 
 
 def settings(options: FigureOptions) -> dict[str, Any]:
-    """The settings of matplotlib that these options ask for. Raises ConfigError if the font is not installed."""
+    """The settings of matplotlib that these options ask for. Raises ConfigError if the font can't be used."""
     font, size = _font_of(options), options.size or SIZES[options.style]
     sizes = ("font.size", "axes.titlesize", "axes.labelsize", "xtick.labelsize", "ytick.labelsize", "legend.fontsize")
     return COMMON | {
@@ -99,9 +101,21 @@ def _font_of(options: FigureOptions) -> str:
             f"the font of the figures, {options.font}, is not installed; install it, or leave it out of the config for "
             f"{FONT}"
         )
+    if options.font and not _is_truetype(options.font):
+        raise ConfigError(
+            f"the font of the figures, {options.font}, has no TrueType outlines, which the PDFs need; name another, or "
+            f"leave it out of the config for {FONT}"
+        )
     if options.font or options.style != "plain":
         return options.font or FONT
-    return next(font for font in PLAIN_FONTS if font in installed)
+    return next(font for font in PLAIN_FONTS if font in installed and _is_truetype(font))
+
+
+@cache
+def _is_truetype(font: str) -> bool:
+    """Whether an installed font has TrueType outlines. matplotlib writes others, such as CFF, as if they were that."""
+    with TTFont(fontManager.findfont(font), fontNumber=0, lazy=True) as tables:
+        return "glyf" in tables
 
 
 def width_of(options: FigureOptions, own: float) -> float:
