@@ -59,7 +59,7 @@ class Scheduler:
     A subclass gives what schedulers differ in; its strings may use `values` in braces. It has the methods
 
     - `configure`: write what the daemons read when they start;
-    - `is_ready`: are controller and node in contact? The node may be drained;
+    - `is_ready`: are controller and node in contact?
     - `queue`: the jobs (id, name, state).
     """
 
@@ -70,7 +70,7 @@ class Scheduler:
     DAEMONS: dict[str, str]
     """Commands by name, in the order of start: the last two are the controller and the daemon of the node."""
     COMMANDS: dict[str, str]
-    """What a client calls to cancel and requeue a {job}, and to drain (no further job starts) and undrain the node."""
+    """What a client calls to cancel, requeue, hold and release a {job}."""
 
     def __init__(self, **values):
         self.values = {"host": HOST} | values
@@ -173,11 +173,11 @@ class Scheduler:
             raise RuntimeError(f"{' '.join(map(str, command))} gave {done.returncode}: {done.stdout}{done.stderr}")
         return done.stdout
 
-    def command(self, verb, job=""):
+    def command(self, verb, job):
         return self.run(*self.COMMANDS[verb].format(job=job, **self.values).split())
 
     cancel, requeue = partialmethod(command, "cancel"), partialmethod(command, "requeue")
-    drain, undrain = partialmethod(command, "drain"), partialmethod(command, "undrain")
+    hold, release = partialmethod(command, "hold"), partialmethod(command, "release")
 
     def wait_until_ready(self):
         wait_until(self.is_ready, f"{type(self).__name__}'s node")
@@ -203,8 +203,8 @@ class Slurm(Scheduler):
     COMMANDS = {
         "cancel": "scancel {job}",
         "requeue": "scontrol requeue {job}",
-        "drain": "scontrol update NodeName={host} State=DRAIN Reason=test",
-        "undrain": "scontrol update NodeName={host} State=RESUME",
+        "hold": "scontrol uhold {job}",
+        "release": "scontrol release {job}",
     }
 
     def __init__(self, cpus=2, memory=16000):
@@ -258,8 +258,8 @@ class GridEngine(Scheduler):
     COMMANDS = {
         "cancel": "qdel {job}",
         "requeue": "qmod -rj {job}",
-        "drain": "qmod -d all.q@{host}",
-        "undrain": "qmod -e all.q@{host}",
+        "hold": "qhold {job}",
+        "release": "qrls {job}",
     }
     CONSUMABLES = ("gpu", "q_node", "h_node", "f_node", "s_gpu")
     """Beside gpu the node types of TSUBAME."""

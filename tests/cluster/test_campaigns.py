@@ -169,21 +169,32 @@ def test_a_scheduler_that_is_away_for_90_seconds_and_a_node_daemon_that_is_kille
         assert hit.submitted(repeat) == 1
 
 
-def test_a_drained_node_takes_no_further_job_and_goes_on_when_it_is_back(struck, cluster, undisturbed):
-    scheduler, _ = cluster
-    hit = struck(long_runs(3), threads=1)
+HELD = {
+    "slurm": ({"slurm_extra": "--hold"}, "(Slurm: JobHeldUser): scontrol release {}"),
+    "gridengine": ({"others": "-h"}, "(Grid Engine: hqw): qrls {}"),
+}
+"""Options of the site file by which a run is held, and what is said of it."""
+
+
+def test_a_job_that_waits_when_a_call_is_stopped_does_its_work_without_one(struck, cluster, undisturbed):
+    """It is held, and Ctrl-C cannot cancel it, because the controller is away."""
+    scheduler, profile = cluster
+    options, release = HELD[profile]
+    hit = struck(long_runs(1), site={"options": {"train": options}}, threads=1)
     process = hit.start()
-    with hit.held(process, ["1", "2"]):
-        scheduler.drain()
-    try:
-        wait_until(lambda: not hit.jobs("running"), "the end of the jobs that run", 120)
-        time.sleep(5)
-        assert list(hit.jobs()) == ["3"]
-        assert process.poll() is None
-    finally:
-        scheduler.undrain()
-    assert process.wait(200) == 0, hit.printed
+    wait_until(lambda: " lets it go\n" in hit.printed, "the advice")
+    job = hit.jobs()["1"]
+    assert f"is held {release.format(job)} lets it go" in hit.printed
+    scheduler.stop_controller()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 1
+    assert "did not cancel the jobs" in hit.printed
+    scheduler.start_controller()
+    scheduler.release(job)
+    wait_until(lambda: not hit.jobs(), "the end of the job without a call", 120)
     same_as(undisturbed, hit)
+    hit.run()
+    assert hit.submitted(1) == 1
 
 
 @pytest.mark.parametrize("cluster", ["slurm"], indirect=True)

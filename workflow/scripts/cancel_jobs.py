@@ -10,8 +10,7 @@ from trainmark.errors import run_command
 
 def main() -> None:
     """Cancel the jobs at the scheduler of the profile."""
-    (profile,) = sys.argv[1:] or [""]
-    cancel(scheduler_of(profile))
+    cancel(scheduler_of(" ".join(sys.argv[1:])))
 
 
 if __name__ == "__main__":

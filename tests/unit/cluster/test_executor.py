@@ -1,10 +1,12 @@
 """trainmark's executor submits jobs in order, looks at all, and cancels all."""
 
 import asyncio
+import shlex
 from pathlib import Path
 from types import SimpleNamespace
 
 from snakemake_executor_plugin_trainmark import Executor, ExecutorSettings
+from snakemake_interface_executor_plugins.executors.real import RealExecutor
 
 from trainmark.cluster import status, submission
 
@@ -43,6 +45,16 @@ def test_jobs_are_submitted_by_priority_and_one_that_is_refused_has_failed(tmp_p
     executor = OfTest()
     executor.run_jobs([SimpleNamespace(name=str(priority), priority=priority) for priority in (2, 9, 1, 5)])
     assert executor.reported == [("submitted", "7:9"), ("submitted", "7:5"), ("failed", None), ("submitted", "7:1")]
+
+
+def test_a_job_waits_for_no_file_of_the_call_that_submits_it(tmp_path, monkeypatch):
+    """The call may end, and delete its files, before the job starts. Jobs of a group name an input each."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(RealExecutor, "get_job_args", lambda self, job: "--target-jobs a:")
+    inputs = [f"input {number % 50}" for number in range(150)]
+    arguments = OfTest().get_job_args(SimpleNamespace(name="a", get_wait_for_files=lambda: inputs))
+    assert shlex.split(arguments) == ["--target-jobs", "a:", "--wait-for-files", *inputs[:50]]
+    assert not list(tmp_path.iterdir())
 
 
 def test_jobs_that_have_ended_are_reported_and_the_others_looked_at_again(tmp_path, monkeypatch):

@@ -18,6 +18,7 @@ from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
+from snakemake_interface_executor_plugins.utils import format_cli_arg
 
 CANCEL_SECONDS = 10
 
@@ -57,6 +58,11 @@ class Executor(RemoteExecutor):
 
         scheduler = scheduler_of(self.workflow.executor_settings.scheduler)
         return Listing(scheduler), read_site(scheduler)
+
+    def get_job_args(self, job: JobExecutorInterface) -> str:
+        """See `RemoteExecutor`, whose jobs wait for a folder, too, that goes with this call: later they did nothing."""
+        inputs = format_cli_arg("--wait-for-files", list(dict.fromkeys(job.get_wait_for_files())))
+        return f"{super(RemoteExecutor, self).get_job_args(job)} {inputs}"
 
     def get_job_exec_suffix(self, job: JobExecutorInterface) -> str:
         """See `RemoteExecutor`. A scheduler may take other statuses than 0 and 1 for a request."""

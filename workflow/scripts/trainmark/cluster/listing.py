@@ -1,6 +1,7 @@
 """Ask a scheduler, and list the user's jobs. One listing serves many questions."""
 
 import os
+import re
 import sys
 import threading
 import time
@@ -14,6 +15,10 @@ from trainmark.machine.programs import run_program
 LISTING_SECONDS = 5
 """A listing is used for this time, so that many jobs cost one query."""
 
+REMOVED = "CUDA_VISIBLE_DEVICES$|SQUEUE_|SACCT_|SCANCEL_"
+"""Variables that no command of a scheduler gets: a job, which inherits them, has its GPUs from the scheduler alone, and
+the others restrict what is listed and cancelled."""
+
 
 def ask(command: Iterable[str], scheduler: Scheduler) -> str:
     """Return the output of a command of the scheduler.
@@ -21,8 +26,7 @@ def ask(command: Iterable[str], scheduler: Scheduler) -> str:
     Raises SilentError if it fails or hangs, and ClusterError if there is no such command.
     """
     command = list(command)
-    # A job gets this process's environment, and from the scheduler alone the GPUs it may use.
-    environment = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+    environment = {name: value for name, value in os.environ.items() if not re.match(REMOVED, name)}
     try:
         done = run_program(command, env=environment)
     except FileNotFoundError as error:
@@ -44,14 +48,20 @@ def list_jobs(scheduler: Scheduler) -> dict[str, Listed]:
     try:
         return scheduler.read_listing(text)
     except (KeyError, ValueError) as error:
-        raise SilentError(f"{scheduler.listing[0]} printed something else than jobs: {text[:200]}") from error
+        raise SilentError(f"{scheduler.listing[0]} printed something else than jobs: {str(error)[:200]!r}") from error
 
 
 class Listing:
-    """The user's jobs at a scheduler. One answer serves many questions, of both threads of Snakemake's executor."""
+    """The user's jobs at a scheduler. One answer serves many questions, of both threads of Snakemake's executor.
+
+    reasons: since when a job has not run for a reason, by its id and the reason (clock: monotonic).
+    told: what was said of them.
+    """
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
+        self.reasons: dict[tuple[str, str], float] = {}
+        self.told: set[str] = set()
         self._lock = threading.Lock()
         self._time, self._silent = 0.0, False
         self._jobs: dict[str, Listed] | None = None

@@ -1,7 +1,7 @@
 """The schedulers: how each one submits, lists and cancels jobs, and what the states of its jobs mean."""
 
-import getpass
 import os
+import pwd
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,13 +15,13 @@ class Listed:
     """A job in the listing of a scheduler.
 
     alive: whether it waits, runs, or will run again.
-    hopeless: why it will wait for ever, in the scheduler's words; empty if it need not.
+    reason: why it waits, in the scheduler's words; its state if it does not wait.
     """
 
     name: str
     state: str
     alive: bool
-    hopeless: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class Scheduler:
     account: the command that describes an ended job, whose id follows.
     read_account: reads its output, and returns the state in which the job ended, one of ENDED; empty if it says none.
     cancel: the command that cancels the jobs whose ids follow.
+    reasons: what is said of a job by a pattern of its reason; nothing if it runs, or needs only patience.
     node_types: CPU cores, memory in MB and GPUs of each node type, where jobs ask for nodes and not for resources.
     """
 
@@ -50,6 +51,7 @@ class Scheduler:
     account: tuple[str, ...]
     read_account: Callable[[str], str]
     cancel: tuple[str, ...]
+    reasons: Mapping[str, str]
     unasked: Mapping[str, object] = field(default_factory=dict)
     defaults: Mapping[str, object] = field(default_factory=dict)
     required: Mapping[str, str] = field(default_factory=dict)
@@ -72,7 +74,7 @@ ENDED = {
     "{site}",
     "CANCELLED": "somebody cancelled it; the next call goes on from the last checkpoint",
     "NODE_FAIL": "its node failed; the next call goes on from the last checkpoint",
-    "REFUSED": "the node could not start it; {title} says why, and so may its output",
+    "REFUSED": "its node could not start it; {title} says why, and so may its output",
     "FAILED": "it ended with status {exit_status}",
     "LOST": "{title} no longer knows it, and it left no exit status: it was killed, or its node failed; the next call "
     "goes on from the last checkpoint",
@@ -81,44 +83,63 @@ ENDED = {
 
 
 def user_name() -> str:
-    """Return the name of the user. One who has none, as in a container (docker run --user), gets the number as name.
+    """Return the name of the user for the kernel: USER and LOGNAME may be somebody else's (sudo, a container).
 
-    It is set as USER, because Snakemake and frameworks ask for the name, too, and fail without one.
+    One who has none, as in a container (docker run --user), gets the number as name. It is set as USER, because
+    Snakemake and frameworks ask for the name, too, and fail without one.
     """
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return os.environ.setdefault("USER", str(os.getuid()))
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        os.environ.setdefault("USER", str(os.getuid()))
+        return str(os.getuid())
+
+
+SUBMITTED = re.compile(r"^\s*(\d+)(?:[;.]\S*)?\s*$|(?:Submitted batch job|Your job(?:-array)?) (\d+)", re.MULTILINE)
+"""The id of a job that was submitted: alone in its line (sbatch --parsable, qsub -terse), or in a sentence."""
+
+OF_OURS = re.compile(r"-[0-9a-f]{12}-[0-9a-f]{12}\b")
+"""The end of the name of a job of trainmark's (jobs.Job.name)."""
+
+
+def read_submission(text: str) -> str | None:
+    """Return the id of a job from what sbatch or qsub printed; None if it names none, or several."""
+    ids = {short or long for short, long in SUBMITTED.findall(text)}
+    return ids.pop() if len(ids) == 1 else None
 
 
 def _read_squeue(text: str) -> dict[str, Listed]:
     jobs = {}
     for line in text.splitlines():
-        job_id, name, state, reason = line.split("|", 3)
-        hopeless = reason if state == "PENDING" and reason in SLURM_HOPELESS else ""
-        jobs[job_id] = Listed(name, SLURM_STATES.get(state, state), state not in SLURM_STATES, hopeless)
+        if found := re.fullmatch(r"\s*(\d[^|\s]*)\|(.*)\|([A-Z_]+)\|\s*([^|]*?)\s*", line):
+            job_id, name, state, reason = found.groups()
+            reason = reason if state == "PENDING" else state
+            if job_id not in jobs or OF_OURS.search(name):  # two clusters may give one id
+                jobs[job_id] = Listed(name, SLURM_STATES.get(state, state), state not in SLURM_STATES, reason)
+        elif OF_OURS.search(line):  # others are notes, headers and blank lines
+            raise ValueError(line)
     return jobs
 
 
 def _read_sacct(text: str) -> str:
-    state = text.partition("\n")[0].partition(" ")[0]  # "CANCELLED by 1000"
-    return SLURM_STATES.get(state, "")
+    states = re.findall(r"^\s*([A-Z_]+)(?: by \S+)?\s*$", text, re.MULTILINE)  # "CANCELLED by 1000"
+    return next((SLURM_STATES[state] for state in reversed(states) if state in SLURM_STATES), "")
 
 
 def _read_qstat(text: str) -> dict[str, Listed]:
+    if text.strip() and not re.search(r"<job_info[^>]*/>|</job_info>", text):  # cut off: jobs would seem to be gone
+        raise ValueError(text)
     jobs = {}
     for job in re.findall(r"<job_list.*?</job_list>", text, re.DOTALL):
-        values = dict(re.findall(r"<(JB_job_number|JB_name|state)>(.*?)<", job))
-        refused = "E" in values["state"]
-        jobs[values["JB_job_number"]] = Listed(
-            values["JB_name"], "REFUSED" if refused else values["state"], not refused
-        )
+        values = dict(re.findall(r"<(JB_job_number|JB_name|state)>\s*(.*?)\s*<", job))
+        jobs[values["JB_job_number"]] = Listed(values["JB_name"], values["state"], True, values["state"])
     return jobs
 
 
 def _read_qacct(text: str) -> str:
-    values = dict(re.findall(r"^(\w+) +(.*?) *$", text, re.MULTILINE))
-    return next((state for key, pattern, state in GRID_ENGINE_ENDS if re.search(pattern, values.get(key, ""))), "")
+    """Read the last entry: a job that was started again has several."""
+    failed = re.findall(r"^failed +(\d+) *(?::.*)?$", text, re.MULTILINE)
+    return GRID_ENGINE_ENDS.get(failed[-1], "") if failed else ""
 
 
 SLURM_STATES = {
@@ -135,23 +156,46 @@ SLURM_STATES = {
 }
 """The states of Slurm in which a job has ended (squeue(1), "JOB STATE CODES"), in the words of ENDED."""
 
-SLURM_HOPELESS = (
-    "PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit", "PartitionInactive", "BadConstraints",
-    "JobHeldAdmin", "JobHeldUser", "InvalidAccount", "InvalidQOS", "QOSMaxCpuPerJobLimit", "QOSMaxMemoryPerJob",
-    "QOSMaxWallDurationPerJobLimit", "AssocMaxWallDurationPerJobLimit", "AssocMaxCpuPerJobLimit",
-)  # fmt: skip
-"""Reasons for which a job waits until somebody changes it or the cluster (squeue(1), "JOB REASON CODES")."""
+UNKNOWN_REASON = "has waited for {minutes} minutes ({why})"
+"""What is said of a job whose reason has no pattern."""
+
+SLURM_REASONS = {
+    r"^(None|Priority|Resources|BeginTime|Prolog|Cleaning|SchedDefer|WaitingForScheduling|JobArrayTaskLimit)$": "",
+    r"^(RUNNING|RESIZING|SIGNALING|STAGE_OUT|REQUEUED|REQUEUE_FED)$": "",
+    r"^Partition(Down|Inactive)": "waits ({why}) until an administrator opens its partition; for another one, press "
+    "Ctrl-C, and set slurm_partition under options in {site}",
+    r"^Partition|Constraints|MaxMemPerLimit|(QOS|Assoc)Max\w*Per(Job|Node)|QOSMin": "will wait for ever ({why}); press "
+    "Ctrl-C, and let it ask for what a node has and the site allows: options in {site}",
+    r"^(Invalid(Account|QOS)|(Account|QOS)NotAllowed)": "will wait for ever ({why}); press Ctrl-C, and correct "
+    "slurm_account, slurm_partition and qos under options in {site}",
+    r"NeverSatisfied|DeadLine|Reservation(Deleted|Invalid)|RESV_DEL": "will wait for ever ({why}); press Ctrl-C, and "
+    "take what is no longer there (a reservation, another job) out of options in {site}",
+    r"^JobHeldAdmin": "is held by an administrator ({why}), who alone can let it go: scontrol release {job_id}",
+    r"(?i)(launch|env|prolog|burst|failed).*held|JobLaunchFailure|MaxRequeue": "is held, because its node could not "
+    "start it ({why}); when that is mended (scontrol show job {job_id}), scontrol release {job_id} lets it go",
+    r"(?i)held|_hold|SPECIAL_EXIT": "is held ({why}): scontrol release {job_id} lets it go",
+    r"^(SUSPENDED|STOPPED)": "is suspended ({why}) until an administrator or the scheduler resumes it",
+}
+"""What is said of a job (squeue(1), "JOB REASON CODES" and "JOB STATE CODES"). The first pattern that fits counts."""
 
 OUT_OF_MEMORY_OUTPUT = re.compile(r"exceeded memory limit|oom[-_ ]kill", re.IGNORECASE)
 """What a job's output says if it was killed for its memory. Without control groups, Slurm gives it another state."""
 
-GRID_ENGINE_ENDS = (
-    # key of qacct, what its value matches, the state
-    ("failed", r"^37 ", "TIMEOUT"),  # qmaster enforced h_rt limit
-    ("failed", r"^100 ", "CANCELLED"),  # killed, as by qdel
-    ("failed", r"^(26|30) ", "REFUSED"),
-)
-"""How the accounting of Grid Engine tells how a job ended (accounting(5), sge_status(5))."""
+GRID_ENGINE_ENDS = dict.fromkeys(map(str, (*range(1, 12), *range(26, 31))), "REFUSED") | {
+    "37": "TIMEOUT",  # qmaster enforced h_rt limit
+    "100": "CANCELLED",  # killed, as by qdel
+}
+"""How a job ended, by the value of `failed` in the accounting of Grid Engine (accounting(5), sge_status(5))."""
+
+GRID_ENGINE_REASONS = {
+    r"^(h?R?[rt]+|R?qw|Rq)$": "",
+    r"E": "could not be started by its node ({why}); when that is mended (qstat -j {job_id} says why), qmod -cj "
+    "{job_id} lets it go",
+    r"h.*w": "is held ({why}): qrls {job_id} lets it go",
+    r"s": "is suspended ({why}): qmod -usj {job_id} lets it go on",
+    r"S|T": "is suspended ({why}) with its queue, until that goes on",
+}
+"""What is said of a job (sge_status(5))."""
 
 SLURM = Scheduler(
     title="Slurm",
@@ -179,6 +223,7 @@ SLURM = Scheduler(
     account=("sacct", "--allocations", "--noheader", "--parsable2", "--format=State", "--jobs"),
     read_account=_read_sacct,
     cancel=("scancel",),
+    reasons=SLURM_REASONS,
 )
 
 QSUB_NAMES = {"name": "-N {name}", "stdout": "-o {stdout}", "stderr": "-e {stderr}", "join": "-j {join}"}
@@ -204,11 +249,12 @@ GRID_ENGINE = Scheduler(
         "gpu_resource": "gpu",
         "jobname": "trainmark",
     },
-    listing=("qstat", "-u", user_name(), "-xml"),
+    listing=("qstat", "-u", user_name(), "-s", "a", "-xml"),
     read_listing=_read_qstat,
     account=("qacct", "-j"),
     read_account=_read_qacct,
     cancel=("qdel",),
+    reasons=GRID_ENGINE_REASONS,
 )
 
 TSUBAME = replace(

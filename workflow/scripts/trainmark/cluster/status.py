@@ -4,22 +4,24 @@ A job leaves its exit status in a file, so neither accounting nor a scheduler th
 """
 
 import json
+import re
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from trainmark.cluster.jobs import FOLDER
 from trainmark.cluster.listing import Listing, ask, say
-from trainmark.cluster.schedulers import ENDED, OUT_OF_MEMORY_OUTPUT, Listed, Scheduler
+from trainmark.cluster.schedulers import ENDED, OUT_OF_MEMORY_OUTPUT, UNKNOWN_REASON, Listed, Scheduler
 from trainmark.cluster.site import site_file
 from trainmark.cluster.submission import explain
-from trainmark.errors import SilentError
 from trainmark.files.whole import write_text
 
 GONE_SECONDS = 30
 """A job that left the listing without an exit status is lost after this time: shared file systems show files late."""
+
+REASON_SECONDS = 300
+"""A reason for which a job does not run, and of which nothing is known, is repeated after this time."""
 
 TAIL_LINES = 3
 
@@ -50,23 +52,31 @@ def status(external_id: str, listing: Listing) -> str:
         entry = None
     if entry and entry.alive:
         (folder / "gone").unlink(missing_ok=True)
-        if entry.hopeless and not (folder / "hopeless").exists():
-            (folder / "hopeless").touch()
-            say(
-                f"job {job_id} ({job['rule']}) will wait for ever ({scheduler.title}: {entry.hopeless}); press Ctrl-C, "
-                f"and let it ask for what a node has: options in {site_file()}"
-            )
+        _tell_reason(job_id, job["rule"], entry.reason, listing)
         return "running"
     if entry and entry.state == "COMPLETED":
         return "success"
     if not entry and not exit_status and not _is_gone(folder):
         return "running"
     state = _end_of(job_id, entry, exit_status, job, scheduler)
-    if state == "REFUSED":  # it would stay in the queue
-        with suppress(SilentError):
-            ask([*scheduler.cancel, job_id], scheduler)
     _explain(job, job_id, state, exit_status, scheduler)
     return "failed"
+
+
+def _tell_reason(job_id: str, rule: str, reason: str, listing: Listing) -> None:
+    """Say why a job does not run, once for each rule: at once if that is known, else after REASON_SECONDS."""
+    if not reason:  # it was just submitted
+        return
+    known = (said for pattern, said in listing.scheduler.reasons.items() if re.search(pattern, reason))
+    said = next(known, UNKNOWN_REASON)
+    if not said:  # what a user has let go is told again if it is stopped again
+        listing.told = {one for one in listing.told if f" {job_id} " not in one}
+    seconds = time.monotonic() - listing.reasons.setdefault((job_id, reason), time.monotonic())
+    values = {"why": f"{listing.scheduler.title}: {reason}", "site": site_file(), "minutes": REASON_SECONDS // 60}
+    sentence = f"({rule}) {said.format(job_id=job_id, **values)}"
+    if said and sentence not in listing.told and (said != UNKNOWN_REASON or seconds >= REASON_SECONDS):
+        listing.told.add(sentence)
+        say(f"job {job_id} {sentence}")
 
 
 def _end_of(job_id: str, entry: Listed | None, exit_status: str, job: Mapping, scheduler: Scheduler) -> str:

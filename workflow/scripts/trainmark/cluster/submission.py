@@ -15,7 +15,7 @@ from pathlib import Path
 
 from trainmark.cluster.jobs import FOLDER, Job, node_script, submit_command, values_of
 from trainmark.cluster.listing import LISTING_SECONDS, Listing, ask, list_jobs, say
-from trainmark.cluster.schedulers import Listed, Scheduler
+from trainmark.cluster.schedulers import Listed, Scheduler, read_submission
 from trainmark.cluster.site import Site
 from trainmark.errors import ClusterError, SilentError
 from trainmark.files.whole import write_text
@@ -65,7 +65,7 @@ def _submit(job: Job, job_script: str, listing: Listing, site: Site) -> str:
         say(f"job {job_id} of an earlier call is still {listed[job_id].state}; waiting for it: {name}")
     else:
         _cancel_outdated(name, listed, scheduler)
-        for left in ("exit", "gone", "hopeless"):
+        for left in ("exit", "gone"):
             (folder / left).unlink(missing_ok=True)
         for key in ("stdout", "stderr"):
             Path(values.get(key) or values["stdout"]).parent.mkdir(parents=True, exist_ok=True)
@@ -78,17 +78,24 @@ def _submit(job: Job, job_script: str, listing: Listing, site: Site) -> str:
 
 
 def _send(command: list[str], name: str, listing: Listing) -> str:
-    """Submit a script and return the job's id. Raises ClusterError if the scheduler refuses it."""
+    """Submit a script and return the job's id.
+
+    Raises ClusterError if the scheduler refuses it, or if neither what it printed nor its listing has the id.
+    """
     scheduler = listing.scheduler
     for _ in range(2):
+        answer = None
         try:
-            return ask(command, scheduler).split()[0].partition(";")[0]
+            answer = ask(command, scheduler)
         except SilentError as error:
-            refusal = error
+            refusal = f"{scheduler.title} refused a job: {error}"
         # The scheduler may be away, and it may have taken the job all the same.
-        if taken := _alive(name, _answered(listing, seconds=0)):
-            return taken
-    raise ClusterError(f"{scheduler.title} refused a job: {refusal}; the command: {shlex.join(command)}")
+        if job_id := read_submission(answer or "") or _alive(name, _answered(listing, seconds=0)):
+            return job_id
+        if answer is not None:  # it was taken perhaps: not again
+            refusal = f"{command[0]} printed no id of a job ({answer!r}), and {scheduler.title} lists none of this name"
+            break
+    raise ClusterError(f"{refusal}; the command: {shlex.join(command)}")
 
 
 def _alive(name: str, listed: Mapping[str, Listed]) -> str | None:
