@@ -14,6 +14,7 @@ from trainmark.frameworks.adapter import Adapter, evaluation_batch_size
 from trainmark.frameworks.registry import create_adapter
 from trainmark.loading.splits import Split, open_splits
 from trainmark.machine import nvml
+from trainmark.machine.locks import keep_locks
 from trainmark.machine.memory import resident_mib
 from trainmark.machine.provenance import thread_pools, variables
 from trainmark.plan.run import Run
@@ -365,6 +366,7 @@ class Training:
         waited_seconds = self._stream.waiting_seconds if self._stream else 0.0
         with self.phase_times.phase(phase, self._settle) as clock:
             losses = adapter.train_epoch(part)
+        keep_locks()
         measurements.add_energy(joules)
         self._check.after(clock.seconds)
         measurements.count(adapter.counted(), part)
