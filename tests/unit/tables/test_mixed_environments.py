@@ -8,8 +8,11 @@ from trainmark.tables.mixed_environments import (
     mixed_code,
     mixed_compilation,
     mixed_machines,
+    mixed_settings,
     resumed_elsewhere,
 )
+
+SLOW = {"DNNL_MAX_CPU_ISA": "SSE41"}
 
 
 def with_code(framework, repeat, shared="a", own="c"):
@@ -38,6 +41,13 @@ def test_code_that_all_share_and_that_of_one_framework_are_named(runs_of):
 def test_runs_of_different_machines_are_named(runs_of, changes, other):
     (sentence,) = mixed_machines(runs_of(record("a", 1), record("a", 2, changes=changes)))
     assert f"cpu runs were trained on different machines: Processor, 2 CPUs (run 1) and {other} (run 2). " in sentence
+
+
+def test_settings_of_libraries_that_some_runs_have_are_named(runs_of):
+    runs = runs_of(*(record("a", 1 + i, changes={"provenance.variables": it}) for i, it in enumerate([{}, SLOW, SLOW])))
+    (sentence,) = mixed_settings(runs)
+    assert "in the environment differ: none (run 1); DNNL_MAX_CPU_ISA=SSE41 (runs 2-3). " in sentence
+    assert mixed_settings(runs[1:]) == []
 
 
 def test_a_run_that_was_resumed_on_another_machine_is_named(runs_of):

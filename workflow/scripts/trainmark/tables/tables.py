@@ -12,6 +12,7 @@ from typing import Any, cast
 import pandas as pd
 
 from trainmark.errors import RecordError
+from trainmark.frameworks.registry import settings_of_user
 from trainmark.machine.disturbance import cause_in_words
 from trainmark.plan.run import Run
 from trainmark.recipes.command import FRAMEWORK
@@ -199,6 +200,7 @@ def _machine(record: Mapping) -> dict:
     provenance, environment = record["provenance"], record["provenance"]["environment"]
     scheduler = provenance["scheduler"] or {"name": None, "job_id": None}
     machines = [_machine_of(session) for session in record["sessions"]]
+    settings = settings_of_user(Run.of(record["run"]).trainer, provenance["variables"])
     gpu = provenance["gpu"] or {}
     reasons = (gpu.get("at_end") or {}).get("throttle_reasons") or []
     return {
@@ -210,6 +212,7 @@ def _machine(record: Mapping) -> dict:
         "gpu": ", ".join(form.format(gpu[key]) for key, form in _GPU_FACTS.items() if gpu.get(key) is not None) or None,
         "gpu_throttled": ", ".join(one.replace("_", " ") for one in reasons if one.endswith(SLOWING)),
         "versions": format_versions(provenance["versions"]),
+        "library_settings": ", ".join("=".join(setting) for setting in settings.items()),
         "environment": " ".join(filter(None, (environment["kind"], environment.get("name")))),
         "scheduler": scheduler["name"],
         "job_id": scheduler["job_id"],
