@@ -53,24 +53,27 @@ def test_several_workers_train_as_one(framework, workers):
 UNRESOLVED = ("unshare", "--uts", "--map-root-user", "sh", "-c", 'hostname no-such-host; exec "$@"', "sh")
 """Run a command on a host whose name has no address."""
 
-SURROUNDINGS = {
-    "a proxy": {"http_proxy": "http://192.0.2.1:3128", "GRPC_ADDRESS_HTTP_PROXY": "192.0.2.1:3128"},
-    "a proxy of gRPC": {"grpc_proxy": "http://192.0.2.1:3128", "no_proxy": "example.org"},
-    "more devices": {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"},
-    "an interface": {"GLOO_SOCKET_IFNAME": "no-such-if", "NCCL_SOCKET_IFNAME": "no-such-if"},
-    "another cluster": {"MASTER_ADDR": "192.0.2.1", "WORLD_SIZE": "7", "JAX_COORDINATOR_ADDRESS": "192.0.2.1:9"},
-    "a name without address": {"before": UNRESOLVED},
-}
+PROXY = "http://192.0.2.1:3128"
 
 
-@pytest.mark.parametrize("around", SURROUNDINGS)
-@pytest.mark.parametrize("framework", ["flax", "torch"])
+@pytest.mark.parametrize(
+    ("framework", "around"),
+    [
+        ("flax", {"http_proxy": PROXY, "GRPC_ADDRESS_HTTP_PROXY": PROXY}),
+        ("flax", {"grpc_proxy": PROXY, "no_proxy": "example.org", "JAX_COORDINATOR_ADDRESS": "192.0.2.1:9"}),
+        ("flax", {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}),
+        ("flax", {"before": UNRESOLVED}),
+        ("torch", {"before": UNRESOLVED}),
+        ("torch", {"GLOO_SOCKET_IFNAME": "no-such-if", "MASTER_ADDR": "192.0.2.1", "WORLD_SIZE": "7"}),
+    ],
+    ids=["proxy", "gRPC's proxy", "devices", "name, flax", "name, torch", "interface"],
+)
 def test_workers_of_one_host_find_each_other_whatever_the_environment(framework, around):
     if known_frameworks()[framework].missing_packages():
         pytest.skip(f"{framework} is not installed")
-    if "before" in SURROUNDINGS[around] and subprocess.run([*UNRESOLVED, "true"], check=False).returncode:
+    if "before" in around and subprocess.run([*UNRESOLVED, "true"], check=False).returncode:
         pytest.skip("no namespace may be made here")
-    done = run_ranks(2, framework, 2, **SURROUNDINGS[around])
+    done = run_ranks(2, framework, 2, **around)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["weights"] < 1e-9
 

@@ -25,7 +25,7 @@ def bare(tmp_path, monkeypatch):
     """No container and no scheduler, whatever the tests run in."""
     monkeypatch.setattr(provenance, "CONTAINER_FILES", (tmp_path / "dockerenv", tmp_path / "containerenv"))
     known = ("SLURM_JOB_ID", "JOB_ID", "SGE_TASK_ID", "SGE_ROOT")
-    recorded = [name for name in os.environ if name.startswith(provenance.READ)]
+    recorded = [name for name in os.environ if provenance.is_read(name)]
     for name in (*known, *recorded, *provenance.IMAGE_VARIABLES, *provenance.GIT_VARIABLES):
         monkeypatch.delenv(name, raising=False)
 

@@ -19,7 +19,7 @@ import threadpoolctl
 from trainmark.errors import IMAGE_VARIABLE
 from trainmark.machine.cpus import allowed_cpus, cpu_model, read_kernel_file
 from trainmark.machine.locks import DeviceLock
-from trainmark.machine.variables import PLACES, READ, WITHHELD
+from trainmark.machine.variables import PLACES, WITHHELD, is_read
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 """File with a UUID that Linux generates at each boot."""
@@ -170,7 +170,7 @@ def installed_packages() -> dict[str, str]:
 
 def variables() -> dict[str, str]:
     """Return the variables that libraries read (READ), by name, without secrets, logins and the folders of paths."""
-    return {name: _public(name, os.environ[name]) for name in sorted(os.environ) if name.startswith(READ)}
+    return {name: _public(name, os.environ[name]) for name in sorted(os.environ) if is_read(name)}
 
 
 def _public(name: str, value: str) -> str:

@@ -11,13 +11,14 @@ READ = (
     "ACCELERATE_", "ATEN_", "BLIS_", "DNNL_", "GOMP_", "GOTO_", "KMP_", "LIBOMP", "LRU_CACHE_CAPACITY", "MKL_", "NPY_",
     "NUMBA_", "NUMEXPR_", "NUMPY_", "OMP_", "ONEDNN_", "OPENBLAS_", "TBB_", "THP_MEM_ALLOC_ENABLE", "VECLIB_",
     # which GPUs are visible, their arithmetic and kernels, and how work is submitted to them
-    "CUBLAS", "CUDA_", "CUDNN_", "CUPY_", "CUTENSOR_", "GPU_", "HIP_", "HSA_", "MIOPEN_", "NVIDIA_TF32_OVERRIDE",
-    "NVIDIA_VISIBLE_DEVICES", "ROCBLAS_", "ROCR_",
+    "CUBLAS", "CUDA_", "CUDNN_", "CUPY_", "CUTENSOR_", "GPU_MAX_HW_QUEUES", "HIP_", "HSA_", "MIOPEN_",
+    "NVIDIA_TF32_OVERRIDE", "NVIDIA_VISIBLE_DEVICES", "ROCBLAS_", "ROCR_",
     # the frameworks and their compilers
     "AOT", "AUTOGRAPH_", "CHAINER", "FLAX_", "INDUCTOR_", "JAX_", "KERAS_", "LIBTPU", "MLIR_", "NNX_", "PJRT_",
     "PYTORCH_", "TF_", "TORCH", "TPU_", "TRITON_", "XLA_",
     # how workers exchange gradients; not what a launcher sets for each process
-    "FI_", "GLOO_", "HCOLL_", "NCCL_", "OMPI_MCA_btl", "OMPI_MCA_coll", "OMPI_MCA_mtl", "OMPI_MCA_pml", "RCCL_", "UCX_",
+    "FI_PROVIDER", "GLOO_", "HCOLL_", "NCCL_", "OMPI_MCA_btl", "OMPI_MCA_coll", "OMPI_MCA_mtl", "OMPI_MCA_pml", "RCCL_",
+    "UCX_",
     # the process
     "DYLD_INSERT_LIBRARIES", "GLIBC_TUNABLES", "JEMALLOC", "LD_AUDIT", "LD_BIND", "LD_PRELOAD", "MALLOC_", "MIMALLOC_",
     "PYTHONHASHSEED", "PYTHON_GIL", "PYTHON_JIT", "TCMALLOC_", "TRAINMARK_CHECKPOINT_SECONDS", "_RJEM_MALLOC_CONF",
@@ -26,6 +27,12 @@ READ = (
 
 A record holds all of them. A list of whole names would miss those that a library adds.
 """
+
+OF_TERRAFORM = (
+    "TF_CLI_", "TF_DATA_DIR", "TF_HTTP_", "TF_IN", "TF_LOG", "TF_PLUGIN_", "TF_REGISTRY_", "TF_STATE_", "TF_TOKEN_",
+    "TF_VAR_", "TF_WORKSPACE",
+)  # fmt: skip
+"""Beginnings of variables of another program, which begin as TensorFlow's. They often hold secrets."""
 
 THREADS = re.compile(r"(THREADS|THREAD_LIMIT|_DYNAMIC|_HW_SUBSET|_NPROC|_NT)$")
 """Of the variables in READ, those that set or limit a number of threads. trainmark sets it (`gpus.limit_threads`)."""
@@ -37,9 +44,10 @@ PLACES = re.compile(r"_(DIR|DIRECTORY|FILE|HOME|LIB|PATH|PREFIX|ROOT)$")
 """Names of variables that say where something is."""
 
 HARMLESS = re.compile(
-    rf"{PLACES.pattern}|_(LOG_LEVEL|VERSION|VISIBLE_DEVICES)$|^(CUDA_DEVICE_ORDER|NCCL_DEBUG|PYTHONHASHSEED|TRAINMARK_.*)$"
+    rf"{PLACES.pattern}|_(LOG_LEVEL|VERSION|VISIBLE_DEVICES)$"
+    "|^(CUDA_DEVICE_ORDER|KMP_DUPLICATE_LIB_OK|NCCL_DEBUG|PYTHONHASHSEED|TRAINMARK_.*)$"
 )
-"""Names of variables in READ that neither slow down nor change a training."""
+"""Names of variables in READ that neither slow down nor change a training; threadpoolctl sets KMP_DUPLICATE_LIB_OK."""
 
 OF_EVERY_JOB = (
     "MPLBACKEND",  # of a notebook: module://matplotlib_inline.backend_inline, which jobs can't import
@@ -49,10 +57,15 @@ OF_EVERY_JOB = (
 """Variables with which Python or matplotlib would fail, be slow, or hide the exit status of a job."""
 
 
+def is_read(name: str) -> bool:
+    """Return whether libraries read an environment variable of this name, as READ says."""
+    return name.startswith(READ) and not name.startswith(OF_TERRAFORM)
+
+
 def unset_settings(environment: MutableMapping[str, str]) -> None:
     """Remove OF_EVERY_JOB, and the numbers of threads of a user, from an environment: no result depends on them."""
     for name in [*environment]:
-        if name in OF_EVERY_JOB or (name.startswith(READ) and THREADS.search(name)):
+        if name in OF_EVERY_JOB or (is_read(name) and THREADS.search(name)):
             del environment[name]
 
 
