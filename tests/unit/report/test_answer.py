@@ -162,7 +162,7 @@ WARNED = {
     "out of memory": out_of_memory("a", 2),
     "disturbed": record("a", 3, changes=disturbed(foreign_seconds=0.5)),
     "throttled GPU": record("a", 4, "gpu", changes={"provenance.gpu": THROTTLED}),
-    "library settings": record("a", 5, changes={"provenance.variables": {"DNNL_MAX_CPU_ISA": "SSE41"}}),
+    "library settings": record("a", 5, changes={"sessions.0.settings": {"DNNL_MAX_CPU_ISA": "SSE41"}}),
     "waited for data": streamed(record("a", 6), waiting=0.5),
     "resumed elsewhere": record("a", 7, changes={"resumes": 1, "sessions": [session("h"), session("g")]}),
 }

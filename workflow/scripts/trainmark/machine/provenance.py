@@ -19,7 +19,7 @@ import threadpoolctl
 from trainmark.errors import IMAGE_VARIABLE
 from trainmark.machine.cpus import allowed_cpus, cpu_model, read_kernel_file
 from trainmark.machine.locks import DeviceLock
-from trainmark.machine.variables import PLACES, WITHHELD, is_read
+from trainmark.machine.variables import HARMLESS, PLACES, WITHHELD, is_read
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 """File with a UUID that Linux generates at each boot."""
@@ -81,13 +81,14 @@ def describe_job(threads: int) -> dict:
 
 
 def describe_session(provenance: Mapping, device_lock: DeviceLock) -> dict:
-    """Return where this process runs, and which CPUs and GPU it has held from when until now, as `sessions` hold it."""
+    """Return where and with which settings of libraries this process runs, and the CPUs and GPU that it has held."""
     return {
         **{key: provenance[key] for key in ("host", "started", "cpu_model")},
         "boot_id": boot_id(),
         "held_seconds": [device_lock.held_from, time.monotonic()],
         "cpus": list(device_lock.cpus),
         "gpu": device_lock.gpu,
+        "settings": {name: value for name, value in provenance["variables"].items() if not HARMLESS.search(name)},
     }
 
 

@@ -104,7 +104,7 @@ OF_RUNS: tuple[tuple[str, Callable[[pd.DataFrame], pd.Series], str], ...] = (
     (
         "resumed elsewhere",
         lambda runs: runs["machines"] > 1,
-        f"Such times mix different hardware. To measure one machine, {AGAIN} there.",
+        f"Such times mix different hardware or settings of libraries. To measure one machine, {AGAIN} there.",
     ),
 )
 """Warnings on single runs: kind, which runs, and what to do."""

@@ -117,10 +117,10 @@ def mixed_environments(runs: pd.DataFrame) -> list[str]:
 
 
 def resumed_elsewhere(run: Mapping) -> str | None:
-    """The end of a sentence if a run was resumed on another machine, GPU or number of CPUs; else None.
+    """The end of a sentence if a run was resumed on another machine, GPU or number of CPUs, or with other settings.
 
     run: a row of the table of runs.
     """
     if run["machines"] == 1:
         return None
-    return f"was resumed on different hardware ({run['session_machines']}): its times mix both."
+    return f"was resumed on different hardware or settings ({run['session_machines']}): its times mix both."
