@@ -46,6 +46,7 @@ FATES = {
     ),
     # frameworks
     "TF_ENABLE_ONEDNN_OPTS=0": ("0", True),
+    "XLA_FLAGS=\udcff": ("\udcff", True),
     "TF_XLA_FLAGS=" + "x" * 301: ("x" * 300 + "... (SHA-256 e4c11e4f)", True),
     f"XLA_FLAGS={MIXED}": ("--xla_a=1 host/d --xla_b=2", True),
     "XLA_FLAGS=--xla_dump_to=/home/me/d --xla_gpu_x=true": ("--xla_dump_to=d --xla_gpu_x=true", True),

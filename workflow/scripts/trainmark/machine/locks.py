@@ -232,13 +232,13 @@ def _lock(path: Path, shared: bool) -> ExitStack | None:
     the network; the file is for the others, and for macOS.
     """
     with ExitStack() as lock:
-        if sys.platform == "linux":
-            claim = lock.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
-            try:
+        try:
+            if sys.platform == "linux":
+                claim = lock.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
                 claim.bind(f"\0trainmark/{_short_hash(os.fspath(path.resolve()))}")
-            except OSError as error:
-                if error.errno == errno.EADDRINUSE:
-                    return None
+        except OSError as error:  # a sandbox may have no sockets
+            if error.errno == errno.EADDRINUSE:
+                return None
         descriptor = _open(path, shared)
         lock.callback(os.close, descriptor)
         with suppress(BlockingIOError, PermissionError):  # the latter on some network file systems

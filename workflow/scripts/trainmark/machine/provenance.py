@@ -183,7 +183,7 @@ def _public(name: str, value: str) -> str:
     public = FOLDERS.sub("", LOGINS.sub("", value))
     if len(public) <= MAX_CHARACTERS:
         return public
-    return f"{public[:MAX_CHARACTERS]}... (SHA-256 {hashlib.sha256(public.encode()).hexdigest()[:8]})"
+    return f"{public[:MAX_CHARACTERS]}... (SHA-256 {hashlib.sha256(os.fsencode(public)).hexdigest()[:8]})"
 
 
 def _scheduler() -> dict | None:
