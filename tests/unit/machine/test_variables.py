@@ -92,6 +92,12 @@ def test_what_libraries_read_is_recorded_or_removed(monkeypatch, setting):
     assert {*settings_of_user(PLAIN, variables())} == ({name} if warned else set())
 
 
+def test_flags_of_xla_in_a_file_are_recorded(tmp_path, monkeypatch):
+    (tmp_path / "flags").write_text("--xla_a=1\n--xla_dump_to=/home/me/d\n")
+    monkeypatch.setenv("XLA_FLAGS", str(tmp_path / "flags"))
+    assert variables()["XLA_FLAGS"] == "--xla_a=1 --xla_dump_to=d"
+
+
 def test_what_trainmark_sets_itself_is_recorded_and_no_setting_of_the_user():
     for framework in known_frameworks().values():
         own = framework.environment | framework.cpu_environment | dict.fromkeys(THREAD_VARIABLES, "2")

@@ -9,6 +9,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import distributions
 from pathlib import Path
@@ -180,6 +181,9 @@ def _public(name: str, value: str) -> str:
         return value and ("(withheld)" if WITHHELD.search(name) else "(a folder)")
     if name in FILE_LISTS:  # whose paths may be relative
         return ":".join(Path(file).name for file in re.split(r"[\s:]+", value) if file)
+    if name.endswith("XLA_FLAGS") and not value.startswith("-"):  # XLA reads the flags from a file of this name
+        with suppress(OSError):
+            value = " ".join(Path(value).read_text(errors="replace").split())
     public = FOLDERS.sub("", LOGINS.sub("", value))
     if len(public) <= MAX_CHARACTERS:
         return public
