@@ -20,7 +20,7 @@ import threadpoolctl
 from trainmark.errors import IMAGE_VARIABLE
 from trainmark.machine.cpus import allowed_cpus, cpu_model, read_kernel_file
 from trainmark.machine.locks import DeviceLock
-from trainmark.machine.variables import HARMLESS, PLACES, WITHHELD, is_read
+from trainmark.machine.variables import HARMLESS, PLACES, THREADS, WITHHELD, is_read
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 """File with a UUID that Linux generates at each boot."""
@@ -89,7 +89,7 @@ def describe_session(provenance: Mapping, device_lock: DeviceLock) -> dict:
         "held_seconds": [device_lock.held_from, time.monotonic()],
         "cpus": list(device_lock.cpus),
         "gpu": device_lock.gpu,
-        "settings": {name: value for name, value in provenance["variables"].items() if not HARMLESS.search(name)},
+        "settings": settings_in(provenance["variables"]),
     }
 
 
@@ -173,6 +173,11 @@ def installed_packages() -> dict[str, str]:
 def variables() -> dict[str, str]:
     """Return the variables that libraries read (READ), by name, without secrets, logins and the folders of paths."""
     return {name: _public(name, os.environ[name]) for name in sorted(os.environ) if is_read(name)}
+
+
+def settings_in(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return those of these variables that may slow a training down, or change it."""
+    return {name: value for name, value in variables.items() if not (HARMLESS.search(name) or THREADS.search(name))}
 
 
 def _public(name: str, value: str) -> str:
