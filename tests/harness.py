@@ -13,6 +13,7 @@ from pathlib import Path
 import yaml
 
 from trainmark.config import load
+from trainmark.machine.variables import HARMLESS, is_read
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 FRAMEWORKS = [
@@ -81,8 +82,9 @@ def on_path(folder, text, name="python"):
 
 
 def environment(**extra):
-    """The environment of a user's shell with the virtual environment active."""
-    return os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"} | extra
+    """The environment of a user's shell with the virtual environment active, and without settings of libraries."""
+    here = {name: value for name, value in os.environ.items() if not is_read(name) or HARMLESS.search(name)}
+    return here | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"} | extra
 
 
 def importing(**extra):

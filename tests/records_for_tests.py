@@ -105,12 +105,12 @@ def streamed(record, waiting=0.0, top5_accuracy=0.9, evaluation_steps=None):
     return resealed(record)
 
 
-def session(host="h", gpu=None, first_epoch=1, cpus=(0, 1)):
+def session(host="h", gpu=None, first_epoch=1, cpus=(0, 1), settings=()):
     """A process that trained a run."""
     return {
         "host": host, "boot_id": "boot", "started": "2025-01-01T00:00:00+00:00", "held_seconds": [10.0, 12.0],
-        "cpu_model": "Processor", "cpus": list(cpus), "gpu": gpu, "call": "2025-01-01T00:00:00+00:00",
-        "first_epoch": first_epoch, "restart_seconds": 0,
+        "cpu_model": "Processor", "cpus": list(cpus), "gpu": gpu, "settings": dict(settings),
+        "call": "2025-01-01T00:00:00+00:00", "first_epoch": first_epoch, "restart_seconds": 0,
     }  # fmt: skip
 
 
@@ -320,7 +320,9 @@ def timed_tuning(ratios=(0.5, 0.9), taken=None, threads=2, settings=SETTINGS, fr
         "inputs": {
             "settings": dict(settings), "recipe": copy.deepcopy(RECIPE), "dataset_sha256": "d" * 64, "code": "c" * 16,
         },
-        "machine": {"host": "h", "cpu_model": "a CPU", "cpus": 2, "gpu": None, "packages_sha256": "e" * 64},
+        "machine": {
+            "host": "h", "cpu_model": "a CPU", "cpus": 2, "gpu": None, "settings": {}, "packages_sha256": "e" * 64,
+        },
         "started": "2025-01-01T00:00:00+00:00", "wall_seconds": 60.5, "left_out": None,
         "turn": {"epochs": 2, "samples": 200}, "epoch_samples": 100, "steps": steps, "threads": threads,
     }  # fmt: skip

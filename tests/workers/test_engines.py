@@ -18,9 +18,9 @@ MPI = ("mpiexec", "--oversubscribe", "--bind-to", "none", "-n")
 ENGINES = [name for name, framework in known_frameworks().items() if framework.engine]
 
 
-def run_ranks(count, *arguments):
-    """Run the program as so many ranks of MPI."""
-    command = [*MPI, str(count), sys.executable, PROGRAM, *map(str, arguments)]
+def run_ranks(count, *arguments, before=(), **variables):
+    """Run the program as so many ranks of MPI. before: words before the command. variables: of the environment."""
+    command = [*before, *MPI, str(count), sys.executable, PROGRAM, *map(str, arguments)]
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     return subprocess.run(
         command,
@@ -28,7 +28,7 @@ def run_ranks(count, *arguments):
         text=True,
         check=False,
         timeout=200,
-        env=importing(PATH=path, OMP_NUM_THREADS="1", **AS_ROOT),
+        env=importing(PATH=path, OMP_NUM_THREADS="1", **AS_ROOT, **variables),
     )
 
 
@@ -48,6 +48,34 @@ def test_several_workers_train_as_one(framework, workers):
         assert len(differences) == 9
     else:
         pytest.skip(f"{framework} is not installed")
+
+
+UNRESOLVED = ("unshare", "--uts", "--map-root-user", "sh", "-c", 'hostname no-such-host; exec "$@"', "sh")
+"""Run a command on a host whose name has no address."""
+
+PROXY = "http://192.0.2.1:3128"
+
+
+@pytest.mark.parametrize(
+    ("framework", "around"),
+    [
+        ("flax", {"http_proxy": PROXY, "GRPC_ADDRESS_HTTP_PROXY": PROXY}),
+        ("flax", {"grpc_proxy": PROXY, "no_proxy": "example.org", "JAX_COORDINATOR_ADDRESS": "192.0.2.1:9"}),
+        ("flax", {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}),
+        ("flax", {"before": UNRESOLVED}),
+        ("torch", {"before": UNRESOLVED}),
+        ("torch", {"GLOO_SOCKET_IFNAME": "no-such-if", "MASTER_ADDR": "192.0.2.1", "WORLD_SIZE": "7"}),
+    ],
+    ids=["proxy", "gRPC's proxy", "devices", "name, flax", "name, torch", "interface"],
+)
+def test_workers_of_one_host_find_each_other_whatever_the_environment(framework, around):
+    if known_frameworks()[framework].missing_packages():
+        pytest.skip(f"{framework} is not installed")
+    if "before" in around and subprocess.run([*UNRESOLVED, "true"], check=False).returncode:
+        pytest.skip("no namespace may be made here")
+    done = run_ranks(2, framework, 2, **around)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["weights"] < 1e-9
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from trainmark.frameworks.registry import set_environment
 from trainmark.machine import gpus
 from trainmark.machine.cpus import cpu_model, in_order_of_use
 from trainmark.machine.locks import hold_device
-from trainmark.machine.provenance import digest_of_packages, installed_packages
+from trainmark.machine.provenance import digest_of_packages, installed_packages, settings_in, variables
 from trainmark.plan.code_digests import training_code
 from trainmark.plan.plan_file import PlannedRuns, experiment_of, plan_if_there
 from trainmark.recipes.catalogue import RECIPES
@@ -64,6 +64,7 @@ def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal
                 "cpu_model": cpu_model(),
                 "cpus": len(cpus),
                 "gpu": device_lock.gpu,
+                "settings": settings_in(variables()),
                 "packages_sha256": digest_of_packages(installed_packages())["packages_sha256"],
             },
         }

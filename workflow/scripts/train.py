@@ -10,6 +10,7 @@ from trainmark.console import redirect_output
 from trainmark.frameworks.registry import set_environment
 from trainmark.machine import gpus
 from trainmark.machine.cpus import cpu_model, in_order_of_use
+from trainmark.machine.provenance import settings_in, variables
 from trainmark.machine.variables import seconds_in
 from trainmark.plan.code_digests import training_code
 from trainmark.plan.plan_file import experiment_of, plan_if_there, position_in_order, writes_weights
@@ -72,7 +73,7 @@ def train(
         ranks,
     ) as device_lock:
         display.start()
-        threads = chosen_threads(arguments.tuning, cpu_model(), device_lock.cpus)
+        threads = chosen_threads(arguments.tuning, cpu_model(), device_lock.cpus, settings_in(variables()))
         gpus.limit_threads(in_order_of_use(device_lock.cpus)[:threads])
         set_environment(run.trainer.framework, run.trainer.loop)
         with phase_times.phase("import"):  # here because numpy reads its number of threads when it is imported

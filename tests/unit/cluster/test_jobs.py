@@ -1,6 +1,7 @@
 """What a job becomes at each scheduler: its submit command, its name, and the script that runs on the node."""
 
 import json
+import platform
 import shlex
 import subprocess
 
@@ -134,21 +135,26 @@ def test_the_script_of_snakemake_is_read(tmp_path):
     assert Job.read(script)[0].logs == ("results/logs/train/e/r/d/f-cpu/epochs-1/repeat-1.log",)
 
 
-@pytest.mark.parametrize(("ends", "status"), [("true", 0), ("exit 99", 1)])
-def test_the_node_runs_the_script_and_leaves_its_exit_status(tmp_path, monkeypatch, ends, status):
-    """Grid Engine starts a job that ends with 99 again."""
+@pytest.mark.parametrize(
+    ("ends", "status", "named", "locks"),
+    [("true", 0, "", f"/h/{platform.node()}"), ("exit 99", 1, "/my locks/$x", "/my locks/$x")],
+)
+def test_the_node_runs_the_script_and_leaves_its_exit_status(tmp_path, monkeypatch, ends, status, named, locks):
+    """Grid Engine starts a job that ends with 99 again. A folder of locks that the user names is that of the job."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRAINMARK_LOCK_FOLDER", named)
     modules = tmp_path / "my modules.sh"
     modules.write_text("FROM_MODULES=loaded\n")
     folder = tmp_path / ".snakemake/cluster/name"
     folder.mkdir(parents=True)
     (folder / "exit").write_text("of an earlier start")
     site = Site(modules=str(modules), scratch="$HOME/scratch", lock_folder="$HOME/$(hostname)")
-    body = f'#!/bin/sh\ntest -e "{folder}/exit" && exit 9\necho "$FROM_MODULES $TRAINMARK_SCRATCH"\n{ends}\n'
+    shown = "$FROM_MODULES $TRAINMARK_SCRATCH $TRAINMARK_LOCK_FOLDER"
+    body = f'#!/bin/sh\ntest -e "{folder}/exit" && exit 9\necho "{shown}"\n{ends}\n'
     script = node_script(body, "name", {"runtime": 2}, site, ["sbatch"])
     done = subprocess.run(
         ["bash", "-c", script], capture_output=True, text=True, env={"HOME": "/h", "PATH": "/usr/bin:/bin"}, check=False
     )
     assert done.returncode == status, done.stderr
-    assert "loaded /h/scratch" in done.stdout
+    assert f"loaded /h/scratch {locks}\n" in done.stdout
     assert (folder / "exit").read_text().strip() == ends.replace("true", "exit 0").removeprefix("exit ")

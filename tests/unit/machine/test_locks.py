@@ -4,6 +4,7 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from harness import importing
 
 from trainmark.errors import BusyError, DeviceError
 from trainmark.machine import locks as locks_module
-from trainmark.machine.locks import DeviceLock, cpus_beside_runs, hold_device, hold_directory, run_lock
+from trainmark.machine.locks import DeviceLock, cpus_beside_runs, hold_device, hold_directory, keep_locks, run_lock
 
 TWO_CORES = {0: [0], 1: [1]}
 FOUR_CORES = {0: [0, 4], 1: [1, 5], 2: [2, 6], 3: [3, 7]}
@@ -139,6 +140,61 @@ def test_locks_are_free_after_their_process_was_killed(start, lock_folder):
     assert locks == ["core-0.lock", "core-1.lock", "gpu-GPU-0a.lock"]
     holder.kill()
     assert held_by(start("gpu", threads=2, gpus=GPUS[:1]))[:2] == [cpus, gpu]
+
+
+REMOVALS = {
+    "a file": lambda folder: (folder / "core-0.lock").unlink(),
+    "the folder": shutil.rmtree,
+    "the folder by its name": lambda folder: folder.rename(folder.with_name("moved")),
+    "a file for another": lambda folder: os.replace(made(folder / "new"), folder / "core-0.lock"),
+}
+
+
+def refuse():
+    raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+
+
+def made(path: Path) -> Path:
+    path.touch()
+    return path
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["while one waits", "before one comes"])
+@pytest.mark.parametrize("removed", REMOVALS)
+def test_a_lock_is_held_whatever_somebody_removes(start, lock_folder, removed, waits):
+    holder = start()
+    held_by(holder)
+    if waits:
+        other = start(threads=2)
+        wait_until_first_in_queue(lock_folder)
+    REMOVALS[removed](lock_folder)
+    if not waits:
+        other = start(threads=2)
+    time.sleep(0.5)
+    released = time.monotonic()
+    print(file=holder.stdin)
+    assert held_by(other)[2] >= released
+    assert all(taken(lock_folder / f"core-{core}.lock") for core in TWO_CORES)
+    assert stat.S_IMODE(lock_folder.stat().st_mode) == 0o1777
+
+
+@pytest.mark.parametrize("removed", REMOVALS)
+def test_a_run_locks_anew_what_somebody_removed_unless_another_has_it(host, removed, monkeypatch):
+    """Without the kernel's names of locks, as between containers with one folder and networks of their own."""
+    monkeypatch.setattr("socket.socket", lambda *_: refuse())
+    folder = host / "trainmark-locks"
+    with hold_device("cpu", 2):
+        keep_locks()
+        REMOVALS[removed](folder)
+        keep_locks()
+        assert all(taken(folder / f"core-{core}.lock") for core in TWO_CORES)
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o1777
+        (folder / "core-1.lock").unlink()
+        other = os.open(folder / "core-1.lock", os.O_RDWR | os.O_CREAT)
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(BusyError, match=r"core-1\.lock while this run held it, and another process has it now"):
+            keep_locks()
+        os.close(other)
 
 
 # --- what a device lock holds -------------------------------------------------------------------------------------
@@ -304,7 +360,12 @@ def test_locks_that_can_not_be_made_give_the_sentence_and_no_soft_lock(host, mon
     with monkeypatch.context() as patched:
         without_locks(patched, host)
         refused("No locks available", hold_device("cpu", 1))
+        refused("name one on a file system that can lock files, .* in TRAINMARK_LOCK_FOLDER$", hold_device("cpu", 1))
     (host / "file").touch()
-    for no_folder in (host / "file", host / "file" / "locks"):
+    (host / "of-another").symlink_to(host)
+    os.lchown(host / "of-another", 1, 1) if os.getuid() == 0 else monkeypatch.setattr(os, "getuid", lambda: -1)
+    (host / "linked").mkdir()
+    (host / "linked" / "choosing.lock").symlink_to(host / "file")
+    for no_folder in (host / "file", host / "file" / "locks", host / "of-another", host / "linked"):
         monkeypatch.setenv(locks_module.LOCK_FOLDER_VARIABLE, str(no_folder))
         refused(f"{no_folder}, can't be used", hold_device("cpu", 1))

@@ -17,14 +17,20 @@ def file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("cpu_model", "cpus", "threads"), [("a CPU", [0, 1], 1), ("another CPU", [0, 1], 2), ("a CPU", [0, 1, 2], 3)]
+    ("cpu_model", "cpus", "settings", "threads"),
+    [
+        ("a CPU", [0, 1], {}, 1),
+        ("another CPU", [0, 1], {}, 2),
+        ("a CPU", [0, 1, 2], {}, 3),
+        ("a CPU", [0, 1], {"DNNL_MAX_CPU_ISA": "SSE41"}, 2),
+    ],
 )
-def test_a_choice_holds_for_such_a_machine(file, cpu_model, cpus, threads):
-    assert chosen_threads(file, cpu_model, cpus) == threads
+def test_a_choice_holds_for_such_a_machine(file, cpu_model, cpus, settings, threads):
+    assert chosen_threads(file, cpu_model, cpus, settings) == threads
 
 
 def test_without_a_timing_each_cpu_has_a_thread():
-    assert chosen_threads(None, "a CPU", [0, 1]) == 2
+    assert chosen_threads(None, "a CPU", [0, 1], {}) == 2
 
 
 @pytest.mark.parametrize(
@@ -39,4 +45,4 @@ def test_an_edited_file_is_refused(file, changes, says):
     with pytest.raises(RecordError, match=says):
         read_tuning(file)
     with pytest.raises(RecordError, match="delete it, and snakemake times the loop again"):
-        chosen_threads(file, "a CPU", [0, 1])
+        chosen_threads(file, "a CPU", [0, 1], {})

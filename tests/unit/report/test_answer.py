@@ -162,15 +162,16 @@ WARNED = {
     "out of memory": out_of_memory("a", 2),
     "disturbed": record("a", 3, changes=disturbed(foreign_seconds=0.5)),
     "throttled GPU": record("a", 4, "gpu", changes={"provenance.gpu": THROTTLED}),
-    "waited for data": streamed(record("a", 5), waiting=0.5),
-    "resumed elsewhere": record("a", 6, changes={"resumes": 1, "sessions": [session("h"), session("g")]}),
+    "library settings": record("a", 5, changes={"sessions.0.settings": {"DNNL_MAX_CPU_ISA": "SSE41"}}),
+    "waited for data": streamed(record("a", 6), waiting=0.5),
+    "resumed elsewhere": record("a", 7, changes={"resumes": 1, "sessions": [session("h"), session("g")]}),
 }
 """Records that have a warning on their run, by its kind."""
 
 
 def test_runs_with_a_problem_are_named_with_what_to_do(tmp_path):
     idle = GPU | {"at_end": {"throttle_reasons": ["applications_clocks_setting", "gpu_idle"]}}
-    page = Page(tmp_path, *WARNED.values(), record("a", 7, "gpu", changes={"provenance.gpu": idle}))
+    page = Page(tmp_path, *WARNED.values(), record("a", 8, "gpu", changes={"provenance.gpu": idle}))
     warned = [one for one in page.summary["warnings"] if one["runs"]]
     assert [one["kind"] for one in warned] == list(WARNED)
     for warning, one in zip(warned, WARNED.values(), strict=True):

@@ -93,7 +93,7 @@ def test_run_numbers_are_positions_in_the_order_of_training(page):
 def test_a_resumed_run_says_how_often_and_where(page):
     row = row_of(page, page.number(repeat=8))
     assert re.search(r"resumed <span [^>]*>2</span> times", row)
-    assert "It was resumed on different hardware (h, 2 CPUs of Processor and &lt;g&gt;, 2 CPUs" in row
+    assert "It was resumed on different hardware or settings (h, 2 CPUs of Processor and &lt;g&gt;, 2 CPUs" in row
     assert page.text.count("resumed <span") == 1
 
 

@@ -81,6 +81,10 @@ def test_a_verdict_has_a_note_on_what_the_runs_of_its_pairs_do_not_share(runs_of
     ("changes", "verdict"),
     [
         (ON_ONE_CPU, "withheld: numbers of CPUs differ in 1 of 6 pairs (1 and 2)"),
+        (
+            {"sessions.0.settings": {"DNNL_MAX_CPU_ISA": "SSE41", "OMP_NUM_THREADS": "2"}},
+            "withheld: settings of libraries differ in 1 of 6 pairs (none and DNNL_MAX_CPU_ISA=SSE41)",
+        ),
         ({"provenance.cpu_model": "Another"}, "withheld: processors differ in 1 of 6 pairs (Another and Processor)"),
     ],
 )

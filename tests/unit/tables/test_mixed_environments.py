@@ -8,8 +8,11 @@ from trainmark.tables.mixed_environments import (
     mixed_code,
     mixed_compilation,
     mixed_machines,
+    mixed_settings,
     resumed_elsewhere,
 )
+
+SLOW = {"DNNL_MAX_CPU_ISA": "SSE41"}
 
 
 def with_code(framework, repeat, shared="a", own="c"):
@@ -40,11 +43,22 @@ def test_runs_of_different_machines_are_named(runs_of, changes, other):
     assert f"cpu runs were trained on different machines: Processor, 2 CPUs (run 1) and {other} (run 2). " in sentence
 
 
+def test_settings_of_libraries_that_some_runs_have_are_named(runs_of):
+    runs = runs_of(*(record("a", 1 + i, changes={"sessions.0.settings": it}) for i, it in enumerate([{}, SLOW, SLOW])))
+    (sentence,) = mixed_settings(runs)
+    assert "in the environment differ: none (run 1); DNNL_MAX_CPU_ISA=SSE41 (runs 2-3). " in sentence
+    assert mixed_settings(runs[1:]) == []
+
+
 def test_a_run_that_was_resumed_on_another_machine_is_named(runs_of):
     moved = record("a", 1, changes={"sessions": [session("h"), session("g", cpus=[3])], "resumes": 1})
     stayed = record("a", 2, changes={"sessions": [session("h"), session("h")], "resumes": 1})
-    first, second = runs_of(changed(moved, {"provenance.threads": 1}), stayed).to_dict("records")
-    assert "different hardware (h, 2 CPUs of Processor and g, 1 CPU of Processor)" in resumed_elsewhere(first)
+    reset = record("a", 3, changes={"sessions": [session("h"), session("h", settings=SLOW)], "resumes": 1})
+    first, second, third = runs_of(changed(moved, {"provenance.threads": 1}), stayed, reset).to_dict("records")
+    assert "(h, 2 CPUs of Processor and h, 2 CPUs of Processor with DNNL_MAX_CPU_ISA=SSE41)" in resumed_elsewhere(third)
+    assert "different hardware or settings (h, 2 CPUs of Processor and g, 1 CPU of Processor)" in resumed_elsewhere(
+        first
+    )
     assert resumed_elsewhere(second) is None
 
 

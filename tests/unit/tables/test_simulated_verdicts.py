@@ -32,7 +32,8 @@ def simulated_runs(experiments: int, repeats: int, factor: float) -> pd.DataFram
         "threads": 2,
         "held_cpus": 2,
     }
-    same |= {"environment": "venv", "packages_sha256": "0", "waiting_share": None, "training_waiting_share": None}
+    same |= {"environment": "venv", "packages_sha256": "0", "library_settings": ""}
+    same |= {"waiting_share": None, "training_waiting_share": None}
     same |= dict.fromkeys(("target_accuracy", "target_seconds", "test_loss", "test_accuracy")) | {"dropout": False}
     missing = ("steady_epoch_seconds", "waiting_share", "training_waiting_share", "target_accuracy", "target_seconds")
     runs = pd.DataFrame(rows).assign(**same).astype(dict.fromkeys(missing, "float64"))

@@ -191,6 +191,12 @@ def _raw(value: object) -> list[str]:
     return shlex.split(str(value))
 
 
+def _lock_folder(site: Site) -> str:
+    """Return the folder of the locks as a shell word: that of the environment, or else of the site file."""
+    named = os.environ.get(LOCK_FOLDER_VARIABLE)
+    return shlex.quote(named) if named else f'"{site.lock_folder}"'
+
+
 def node_script(job_script: str, name: str, values: Mapping[str, Any], site: Site, command: Iterable[str]) -> str:
     """Return the script that runs on the node: the environment, Snakemake's own script, and its exit status in a file.
 
@@ -208,7 +214,7 @@ def node_script(job_script: str, name: str, values: Mapping[str, Any], site: Sit
             "# Login shells and schedulers change these.",
             *(f"export {name}={shlex.quote(os.environ[name])}" for name in restored),
             f"export {CLUSTER_VARIABLE}={shlex.quote(name)} {WAITING_VARIABLE}={seconds}",
-            f'export {LOCK_FOLDER_VARIABLE}="{site.lock_folder}"',
+            f"export {LOCK_FOLDER_VARIABLE}={_lock_folder(site)}",
             # srun takes the CPUs of a task from its own variable.
             '[ -z "$SLURM_CPUS_PER_TASK" ] || export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK',
             *([f'export {SCRATCH_VARIABLE}="{site.scratch}"'] if site.scratch else []),

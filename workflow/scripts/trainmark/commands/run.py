@@ -19,7 +19,7 @@ from trainmark.files.seal import digest_of
 from trainmark.machine import nvml
 from trainmark.machine.disturbance import disturbance
 from trainmark.machine.energy import open_meter
-from trainmark.machine.locks import DeviceLock
+from trainmark.machine.locks import DeviceLock, keep_locks
 from trainmark.machine.memory import peak_children_mib
 from trainmark.machine.provenance import describe_job, describe_session
 from trainmark.machine.watch import Watch
@@ -105,6 +105,7 @@ class CommandRun:
         machine[0]["stopped_seconds"] = (machine[0]["stopped_seconds"] or 0.0) + ran.stopped_seconds
         watch.close()
         now_joules = meter.joules()
+        keep_locks()
         reason = meter.reason or meter.too_coarse(1, ran.end - ran.start)
         joules = None if reason else now_joules - before_joules  # type: ignore[operator]
         energy = {"training_joules": joules, "source": None if reason else meter.source, "reason": reason}

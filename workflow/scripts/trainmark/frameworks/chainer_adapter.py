@@ -34,7 +34,7 @@ FRAMEWORKS = {
         "environment": {"CHAINER_WARN_CONV": "0", "NVIDIA_TF32_OVERRIDE": "0"},
         "unused_packages": ["h5py", "scipy"],
         "also_called": ["chainermn", "cupy"],
-        "variables": ["CHAINER_"],
+        "variables": ["CHAINER"],
     }
 }
 

@@ -37,6 +37,7 @@ FRAMEWORKS = {
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
             "NVIDIA_TF32_OVERRIDE": "0",
             "JAX_ENABLE_COMPILATION_CACHE": "false",  # a user's own; open_compilation_cache turns it on
+            "JAX_NUM_CPU_DEVICES": "1",  # whatever XLA_FLAGS say
         },
         "cpu_environment": {"JAX_PLATFORMS": "cpu"},  # otherwise its GPU build logs a traceback if there is no driver
         "also_called": ["jax", "flax-nnx", "nnx"],

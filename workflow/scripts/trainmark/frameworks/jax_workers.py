@@ -5,13 +5,23 @@ the sums over the samples of all. Arrays are divided equally, so the shares of a
 """
 
 from dataclasses import replace
+from typing import Any
 
 import jax
 import numpy as np
+from jax._src import distributed, xla_bridge  # no public interface tells gloo its address
+from jax.extend.backend import register_backend_factory
+from jaxlib import _jax
 
 from trainmark.frameworks.sharing import SharingAdapter
 from trainmark.machine.ranks import Ranks, address_of_first
 from trainmark.recipes.batch_order import EpochFeed, share_of
+
+
+def _client_on_loopback() -> Any:
+    """Return a client of this process's CPUs. For JAX's own, gloo looks up the host's name, which may not resolve."""
+    client = distributed.global_state.client
+    return xla_bridge.make_cpu_client(_jax.make_gloo_tcp_collectives(distributed_client=client, hostname="127.0.0.1"))
 
 
 class JaxSharingAdapter(SharingAdapter):
@@ -20,6 +30,8 @@ class JaxSharingAdapter(SharingAdapter):
     def __init__(self, framework: str, threads: int, ranks: Ranks) -> None:
         if not jax.distributed.is_initialized():
             jax.distributed.initialize(address_of_first(ranks), ranks.size, ranks.rank)
+            if len(ranks.local) == ranks.size:
+                register_backend_factory("cpu", _client_on_loopback, priority=0, fail_quietly=False)
         super().__init__(framework, threads, ranks)
 
     def _share(self, feed: EpochFeed) -> EpochFeed:

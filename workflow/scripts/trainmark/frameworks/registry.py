@@ -8,7 +8,7 @@ import importlib.util
 import os
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,15 +20,23 @@ from trainmark.files.literals import read_literal
 from trainmark.files.system_files import own_paths
 from trainmark.frameworks.tuning import TuningStep
 from trainmark.machine.cpus import has_avx512
-from trainmark.machine.gpus import HIDING
+from trainmark.machine.gpus import HIDING, THREAD_VARIABLES
 from trainmark.machine.programs import run_program
-from trainmark.machine.ranks import ALONE, Ranks
-from trainmark.machine.variables import VARIABLES
+from trainmark.machine.ranks import ALONE, LOOPBACK_VARIABLES, Ranks
+from trainmark.machine.variables import HARMLESS
+from trainmark.trainer import Trainer
 
 if TYPE_CHECKING:
     from trainmark.frameworks.adapter import Adapter
 
 FOLDER = Path(__file__).parent
+
+CHOSEN = (
+    "CHAINER_CUDNN", "CHAINER_DTYPE", "CHAINER_KEEP_GRAPH_ON_REPORT", "CHAINER_LAZY_GRAD_SUM", "CHAINER_USE_",
+    "JAX_COMPILATION_CACHE_DIR", "JAX_DEFAULT_MATMUL_PRECISION", "JAX_ENABLE_X64", "JAX_PLATFORMS",
+    "KERAS_TORCH_DEVICE", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+)  # fmt: skip
+"""Beginnings of the variables of frameworks that a user may choose. All others of theirs are removed."""
 
 MODULES = {"TUNING": "tuned", "WORKERS": "workers"}
 """The end of the name of a module beside an adapter, by the table that it has."""
@@ -192,11 +200,29 @@ def set_environment(name: str, loop: str, steps: Collection[str] | None = None) 
 
 
 def unset_settings_of_frameworks(environment: MutableMapping[str, str]) -> None:
-    """Remove the variables of frameworks that a record does not hold: they must decide nothing."""
+    """Remove the variables of frameworks that are not in CHOSEN: the config decides, and not the user's shell."""
     beginnings = tuple(beginning for one in known_frameworks().values() for beginning in one.variables)
     for name in [*environment]:
-        if name.startswith(beginnings) and name not in VARIABLES:
+        if name.startswith(beginnings) and not name.startswith(CHOSEN):
             del environment[name]
+
+
+def settings_of_user(trainer: Trainer, variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a user had set for a run of this trainer, of those that may slow it down or change it.
+
+    variables: as a record holds them.
+    """
+    own = [LOOPBACK_VARIABLES]
+    if trainer.framework in known_frameworks():  # else it is a command
+        for framework in known_frameworks().values():
+            own += [framework.environment, framework.cpu_environment]
+        if trainer.loop == "tuned":
+            own += [step.avx512_environment for step in known_frameworks()[trainer.framework].tuning]
+    return {
+        name: value
+        for name, value in variables.items()
+        if not HARMLESS.search(name) and name not in THREAD_VARIABLES and all(one.get(name) != value for one in own)
+    }
 
 
 FIND_PACKAGES = "import importlib.util as u, sys; print(*(name for name in sys.argv[1:] if not u.find_spec(name)))"

@@ -27,7 +27,7 @@ FRAMEWORKS = {
         "environment": {"NVIDIA_TF32_OVERRIDE": "0"},
         "unused_packages": ["opt_einsum"],
         "also_called": ["pytorch"],
-        "variables": ["PYTORCH_", "TORCH_"],
+        "variables": ["AOT", "INDUCTOR_", "PYTORCH_", "TORCH"],
     }
 }
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from trainmark.errors import CLUSTER_VARIABLE
 from trainmark.machine.cpus import bind
 from trainmark.machine.programs import run_program
+from trainmark.machine.variables import unset_settings
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -123,9 +124,11 @@ def where_looked() -> str:
 def limit_threads(cpus: Sequence[int]) -> None:
     """Pin this process to these CPUs, with one thread each. Call it before numpy or a framework is imported.
 
-    Libraries read the number of threads from environment variables when they are imported. JAX reads no variable: it
-    starts one thread for each CPU that the process may use, so the CPU affinity is set too.
+    It is the one place that decides on threads: what else limits them is removed (`variables.THREADS`). Libraries read
+    the number of threads from environment variables when they are imported. JAX reads no variable: it starts one thread
+    for each CPU that the process may use, so the CPU affinity is set too.
     """
+    unset_settings(os.environ)
     for variable in THREAD_VARIABLES:
         os.environ[variable] = str(len(cpus))
     bind(cpus)

@@ -1,15 +1,18 @@
 """Lock the CPUs or the GPU on which a run is timed, so that only one run uses them at a time.
 
-This module uses only the standard library and filelock, because the lock is taken before numpy or a framework is
-imported.
+This module uses only the standard library, because the lock is taken before numpy or a framework is imported.
 """
 
+import errno
+import fcntl
 import hashlib
 import os
 import platform
+import socket
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -17,10 +20,8 @@ from math import inf
 from pathlib import Path
 from typing import TextIO
 
-from filelock import FileLock, Timeout
-
 from trainmark.console import LONG_SECONDS, Terminal, in_words, say_when_long
-from trainmark.errors import BusyError, DeviceError, why
+from trainmark.errors import CLUSTER_VARIABLE, BusyError, DeviceError, why
 from trainmark.machine.cpus import allowed_cores, allowed_cpus, bind, spread
 from trainmark.machine.gpus import limit_threads, no_gpu_message, visible_gpus
 from trainmark.machine.ranks import ALONE, Ranks
@@ -40,6 +41,12 @@ POLL_SECONDS = 0.2
 
 QUEUE_POLL_SECONDS = 0.5
 """Time between two attempts of the others. It is longer because attempts take CPU time from the run being timed."""
+
+FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""How a lock is opened: in a folder of all users, another user can make a link or a pipe of that name."""
+
+_held: dict[Path, int] = {}
+"""The descriptor of each shared lock that this process holds."""
 
 
 @dataclass(frozen=True)
@@ -197,21 +204,100 @@ def _try_device(
     return None
 
 
-def _take(path: Path, locks: ExitStack, wait: bool = False) -> bool:
-    """Take an operating system lock on a file until `locks` closes, and return whether this succeeded.
+def _take(path: Path, locks: ExitStack, *, shared: bool = True, wait: bool = False) -> bool:
+    """Lock a file until `locks` closes, and return whether this succeeded. It is made if missing, with its folder.
 
-    wait: wait until the lock is free. Raises DeviceError if the file cannot be locked.
+    shared: whether other users lock it, too.
+    wait: wait until the lock is free.
+
+    Raises DeviceError if the file can't be locked.
     """
-    # The mode lets all users lock the file, whatever the umask. On a file system without locks, filelock would fall
-    # back to a soft lock, which a killed process would leave behind.
-    lock = FileLock(path, mode=0o666, fallback_to_soft=False, poll_interval=QUEUE_POLL_SECONDS)
     try:
-        locks.enter_context(lock.acquire(timeout=-1 if wait else 0))
-    except Timeout:
-        return False
+        while not (lock := _lock(path, shared)) and wait:
+            time.sleep(QUEUE_POLL_SECONDS)
     except OSError as error:
         raise _no_locks(path.parent, error) from error
-    return True
+    if lock:
+        locks.enter_context(lock)
+    return lock is not None
+
+
+def _lock(path: Path, shared: bool) -> ExitStack | None:
+    """Lock a file, and on Linux also its path, which can't be removed; None if another process holds one of them.
+
+    The lock of the path is a socket in the kernel's abstract namespace (unix(7)), which all processes share that share
+    the network; the file is for the others, and for macOS.
+    """
+    with ExitStack() as lock:
+        try:
+            if sys.platform == "linux":
+                claim = lock.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+                claim.bind(f"\0trainmark/{_short_hash(os.fspath(path.resolve()))}")
+        except OSError as error:  # a sandbox may have no sockets
+            if error.errno == errno.EADDRINUSE:
+                return None
+        descriptor = _open(path, shared)
+        lock.callback(os.close, descriptor)
+        with suppress(BlockingIOError, PermissionError):  # the latter on some network file systems
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(path, descriptor):
+                if shared:
+                    _held[path] = descriptor
+                    lock.callback(_held.pop, path)
+                return lock.pop_all()
+    return None
+
+
+def keep_locks() -> None:
+    """Make and lock anew what somebody removed of the files that this process holds. Called while a run is timed.
+
+    Raises BusyError if another process has locked one since, so that two runs were timed on one device.
+    """
+    for path, descriptor in _held.items():
+        if _is_at(path, descriptor):
+            continue
+        try:
+            anew = _open(path, shared=True)
+            fcntl.flock(anew, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BusyError(
+                f"somebody removed the lock {path} while this run held it, and another process has it now, so the run "
+                "did not have its device alone; let nothing tidy up that folder, or name another one in "
+                f"{LOCK_FOLDER_VARIABLE}, and call snakemake again"
+            ) from error
+        except OSError as error:
+            raise _no_locks(path.parent, error) from error
+        os.dup2(anew, descriptor, inheritable=False)
+        os.close(anew)
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Return whether a path is that of an open file, and not of another one that was made in its place."""
+    with suppress(OSError):
+        return os.path.samestat(os.lstat(path), os.fstat(descriptor))
+    return False
+
+
+def _open(path: Path, shared: bool) -> int:
+    """Open a lock, and make it first if it is missing. A shared one, and its folder, all users can use then.
+
+    In a sticky folder Linux may refuse to open files of other users with O_CREAT (fs.protected_regular,
+    proc_sys_fs(5)), so it is used with O_EXCL alone.
+    """
+    with suppress(FileNotFoundError):
+        return os.open(path, FLAGS)
+    (path.parent.parent if shared else path.parent).mkdir(parents=True, exist_ok=True)
+    umask = os.umask(0) if shared else None
+    try:  # with a later chmod another user would be refused until then
+        if shared:
+            with suppress(FileExistsError):
+                path.parent.mkdir(0o1777)
+        with suppress(FileExistsError):
+            return os.open(path, FLAGS | os.O_CREAT | os.O_EXCL, 0o666)
+    finally:
+        if umask is not None:
+            os.umask(umask)
+    return os.open(path, FLAGS)
 
 
 @contextmanager
@@ -225,11 +311,11 @@ def run_lock(record: Path, own_folder: Path) -> Iterator[None]:
     with ExitStack() as locks:
         name = f"run-{_short_hash(os.fspath(record.resolve()))}.lock"
         _take(_lock_folder() / name, locks, wait=True)
-        own_folder.mkdir(parents=True, exist_ok=True)
         try:
-            _take(own_folder / "running.lock", locks, wait=True)
+            _take(own_folder / "running.lock", locks, shared=False, wait=True)
         except DeviceError as error:
-            print(f"the run is locked against other jobs of this host alone, not of other hosts: {error}", flush=True)
+            reason = error.__cause__
+            print(f"the run is locked against other jobs of this host alone, not of other hosts: {reason}", flush=True)
         yield
 
 
@@ -241,7 +327,7 @@ def hold_directory(directory: Path) -> ExitStack:
     """
     locks = ExitStack()
     try:
-        free = _take(directory / ".snakemake" / "trainmark.lock", locks)
+        free = _take(directory / ".snakemake" / "trainmark.lock", locks, shared=False)
     except DeviceError:
         name = f"directory-{_short_hash(os.fspath(directory.resolve()))}.lock"
         free = _take(_lock_folder() / name, locks)
@@ -255,25 +341,20 @@ def _short_hash(text: str) -> str:
 
 
 def _lock_folder() -> Path:
-    """Return the folder of the host's locks, created if missing. All users share it, as they share the devices.
+    """Return the folder of the host's locks. All users share it, as they share the devices.
 
-    The folder is sticky, like /tmp, so that no user can remove the lock of another. In a sticky folder Linux may refuse
-    to open files of other users with O_CREAT (fs.protected_regular, proc_sys_fs(5)). This does not affect filelock: it
-    creates files with O_EXCL and opens existing ones without O_CREAT.
+    It is made sticky, like /tmp, so that no user can remove the lock of another. Raises DeviceError if it is a link
+    that another user made.
     """
     folder = Path(os.environ.get(LOCK_FOLDER_VARIABLE) or HOST_FOLDER / "trainmark-locks")
-    try:
-        folder.mkdir(parents=True)
-        folder.chmod(0o1777)
-    except FileExistsError:
-        pass
-    except OSError as error:
-        raise _no_locks(folder, error) from error
+    if folder.is_symlink() and folder.lstat().st_uid not in (0, os.getuid()):
+        raise _no_locks(folder, OSError(errno.ELOOP, "it is a link of another user"))
     return folder
 
 
 def _no_locks(folder: Path, error: OSError) -> DeviceError:
+    site = " or, as lock_folder, in the site file" if CLUSTER_VARIABLE in os.environ else ""
     return DeviceError(
         f"the folder of locks, {folder}, can't be used {why(error, 'make it writable for every user of this host')}, "
-        f"or name another one in {LOCK_FOLDER_VARIABLE}"
+        f"or name another one in {LOCK_FOLDER_VARIABLE}{site}"
     )

@@ -9,6 +9,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import distributions
 from pathlib import Path
@@ -20,7 +21,7 @@ from trainmark.errors import IMAGE_VARIABLE, HangError
 from trainmark.machine.cpus import allowed_cpus, cpu_model, read_kernel_file
 from trainmark.machine.git import git
 from trainmark.machine.locks import DeviceLock
-from trainmark.machine.variables import VARIABLES
+from trainmark.machine.variables import HARMLESS, PLACES, THREADS, WITHHELD, is_read
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 """File with a UUID that Linux generates at each boot."""
@@ -31,15 +32,17 @@ CONTAINER_FILES = (Path("/.dockerenv"), Path("/run/.containerenv"))
 IMAGE_VARIABLES = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
 """Variables with the path of the image, in a container of Apptainer or Singularity."""
 
+FILE_LISTS = ("DYLD_INSERT_LIBRARIES", "LD_AUDIT", "LD_PRELOAD")
+
 KUBERNETES_VARIABLE = "KUBERNETES_SERVICE_HOST"
 
 PROJECT_FILE = Path(__file__).parents[4] / "pyproject.toml"
 
 MAX_CHARACTERS = 300
-"""Maximum length of a variable's value; longer ones are cut."""
+"""Maximum length of a variable's value; longer ones are cut, and end with a digest."""
 
-LOGINS = re.compile(r"\S*@")
-"""The part of a word up to an "@", where an address has user and password. It is removed from a variable's value."""
+LOGINS = re.compile(r"\S*@|(?<=\S)\?\S*")
+"""The parts of a word up to an "@" and from a "?" on, where an address has secrets. They are removed from a value."""
 
 FOLDERS = re.compile(r"(?<![^\s:=,;'\"])/(?:[^/\s:=,;'\"]*/)*")
 """The folders of an absolute path, which are removed from a variable's value. MIG-GPU-.../1/0 does not match."""
@@ -48,8 +51,8 @@ FOLDERS = re.compile(r"(?<![^\s:=,;'\"])/(?:[^/\s:=,;'\"]*/)*")
 def describe_job(threads: int) -> dict:
     """Return host, processor, memory, system, environment and version of trainmark, as the record holds them.
 
-    It contains no user names, folders or secrets: of the environment only names and digests, and the variables in
-    VARIABLES.
+    It contains no user names, folders or secrets: of the environment only names and digests, and the variables that
+    begin as READ says.
 
     threads: number of threads that the run uses.
     """
@@ -77,13 +80,14 @@ def describe_job(threads: int) -> dict:
 
 
 def describe_session(provenance: Mapping, device_lock: DeviceLock) -> dict:
-    """Return where this process runs, and which CPUs and GPU it has held from when until now, as `sessions` hold it."""
+    """Return where and with which settings of libraries this process runs, and the CPUs and GPU that it has held."""
     return {
         **{key: provenance[key] for key in ("host", "started", "cpu_model")},
         "boot_id": boot_id(),
         "held_seconds": [device_lock.held_from, time.monotonic()],
         "cpus": list(device_lock.cpus),
         "gpu": device_lock.gpu,
+        "settings": settings_in(provenance["variables"]),
     }
 
 
@@ -158,17 +162,28 @@ def installed_packages() -> dict[str, str]:
 
 
 def variables() -> dict[str, str]:
-    """Return the set ones of VARIABLES by name, without logins and the folders of paths, cut at MAX_CHARACTERS."""
-    return {name: _public(name, os.environ[name])[:MAX_CHARACTERS] for name in VARIABLES if name in os.environ}
+    """Return the variables that libraries read (READ), by name, without secrets, logins and the folders of paths."""
+    return {name: _public(name, os.environ[name]) for name in sorted(os.environ) if is_read(name)}
+
+
+def settings_in(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return those of these variables that may slow a training down, or change it."""
+    return {name: value for name, value in variables.items() if not (HARMLESS.search(name) or THREADS.search(name))}
 
 
 def _public(name: str, value: str) -> str:
-    """Remove logins and folders from the value of a variable."""
-    if name.endswith("_DIR"):
-        return "(a folder)" if value else ""
-    if name == "LD_PRELOAD":  # a list of files, whose paths may be relative
+    """Return what a record holds of the value of a variable."""
+    if WITHHELD.search(name) or PLACES.search(name):
+        return value and ("(withheld)" if WITHHELD.search(name) else "(a folder)")
+    if name in FILE_LISTS:  # whose paths may be relative
         return ":".join(Path(file).name for file in re.split(r"[\s:]+", value) if file)
-    return FOLDERS.sub("", LOGINS.sub("", value))
+    if name.endswith("XLA_FLAGS") and not value.startswith("-"):  # XLA reads the flags from a file of this name
+        with suppress(OSError):
+            value = " ".join(Path(value).read_text(errors="replace").split())
+    public = FOLDERS.sub("", LOGINS.sub("", value))
+    if len(public) <= MAX_CHARACTERS:
+        return public
+    return f"{public[:MAX_CHARACTERS]}... (SHA-256 {hashlib.sha256(os.fsencode(public)).hexdigest()[:8]})"
 
 
 def _scheduler() -> dict | None:

@@ -3,6 +3,7 @@
 Gradients are exchanged by the engine of a framework. All else goes over MPI, by which the launcher starts the ranks.
 """
 
+import os
 import platform
 import shlex
 import shutil
@@ -24,6 +25,11 @@ Value = TypeVar("Value")
 
 LONGEST_POLL_SECONDS = 0.02
 """Longest time between two looks at whether the other ranks have come. MPI's own wait would keep a CPU busy."""
+
+LOOPBACK_VARIABLES = dict.fromkeys(
+    ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"), "lo0" if sys.platform == "darwin" else "lo"
+)
+"""Variables that name the network interface of gloo and NCCL, with the loopback interface."""
 
 AS_ROOT = "; as root, Open MPI needs OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
 
@@ -156,7 +162,21 @@ def join_ranks(workers: int) -> Ranks:
             f"the run has {workers} workers, and MPI has started {ranks.size}: start it by mpiexec -n {workers}, or in "
             f"a job of Slurm by srun --mpi=pmix -n {workers} (docs/workers.md)"
         )
+    _use_no_other_network(ranks)
     return ranks
+
+
+def _use_no_other_network(ranks: Ranks) -> None:
+    """Keep the engines from proxies, by which gRPC would look for other ranks, and those of one host on its loopback.
+
+    Otherwise they use an interface that a user has set for other programs, or the address of the host's own name, which
+    there need not be.
+    """
+    for name in [*os.environ]:
+        if "proxy" in name.lower():
+            del os.environ[name]
+    if len(ranks.local) == ranks.size:
+        os.environ.update(LOOPBACK_VARIABLES)
 
 
 def check_launcher(launcher: str, workers: int) -> None:

@@ -1,43 +1,53 @@
 """Environment variables: those that a record holds, those that a job does not get, and seconds in them."""
 
 import os
+import re
 from collections.abc import MutableMapping
 
 from trainmark.errors import ConfigError
 
-VARIABLES = (
-    # visible GPUs, their arithmetic, and how work is submitted to them
-    "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_TF32_OVERRIDE",
-    "CUBLAS_WORKSPACE_CONFIG", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "CUDA_DEVICE_MAX_CONNECTIONS",
-    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUBLAS_EMULATE_SINGLE_PRECISION", "CUBLAS_EMULATE_DOUBLE_PRECISION",
-    "CUBLAS_EMULATION_STRATEGY", "CUBLAS_FIXEDPOINT_EMULATION_MANTISSA_BIT_COUNT",
-    # threads of BLAS and OpenMP; choice of kernels in BLAS, oneDNN and numpy
-    "OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OMP_WAIT_POLICY", "OMP_DYNAMIC", "GOMP_CPU_AFFINITY",
-    "KMP_AFFINITY", "KMP_BLOCKTIME", "OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE", "MKL_NUM_THREADS", "MKL_CBWR",
-    "NUMEXPR_NUM_THREADS", "ONEDNN_MAX_CPU_ISA", "ONEDNN_DEFAULT_FPMATH_MODE", "NPY_DISABLE_CPU_FEATURES",
-    # TensorFlow and XLA
-    "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "TF_ENABLE_ONEDNN_OPTS", "TF_XLA_FLAGS",
-    "TF_DETERMINISTIC_OPS", "TF_CUDNN_USE_AUTOTUNE", "TF_GPU_ALLOCATOR", "TF_FORCE_GPU_ALLOW_GROWTH",
-    "TF_GPU_THREAD_MODE", "TF_GPU_THREAD_COUNT", "XLA_FLAGS",
-    "XLA_PYTHON_CLIENT_PREALLOCATE", "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION",
-    "XLA_PYTHON_CLIENT_ALLOCATOR",
-    # JAX; its cache of compiled programs shortens compilation
-    "JAX_PLATFORMS", "JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION",
-    "JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE",
-    # Keras and torch
-    "KERAS_BACKEND", "KERAS_HOME", "KERAS_TORCH_DEVICE",
-    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF",
-    # Chainer and CuPy
-    "CHAINER_DTYPE", "CHAINER_CUDNN", "CHAINER_USE_CUDNN", "CHAINER_CUDNN_FAST_BATCH_NORMALIZATION",
-    "CHAINER_USE_IDEEP", "CHAINER_KEEP_GRAPH_ON_REPORT",
-    "CHAINER_LAZY_GRAD_SUM", "CUPY_ACCELERATORS", "CUPY_TF32", "CUPY_GPU_MEMORY_LIMIT",
+READ = (
+    # the kernels and threads of BLAS, OpenMP, oneDNN and numpy
+    "ACCELERATE_", "ATEN_", "BLIS_", "DNNL_", "GOMP_", "GOTO_", "KMP_", "LIBOMP", "LRU_CACHE_CAPACITY", "MKL_", "NPY_",
+    "NUMBA_", "NUMEXPR_", "NUMPY_", "OMP_", "ONEDNN_", "OPENBLAS_", "TBB_", "THP_MEM_ALLOC_ENABLE", "VECLIB_",
+    # which GPUs are visible, their arithmetic and kernels, and how work is submitted to them
+    "CUBLAS", "CUDA_", "CUDNN_", "CUPY_", "CUTENSOR_", "GPU_MAX_HW_QUEUES", "HIP_", "HSA_", "MIOPEN_",
+    "NVIDIA_TF32_OVERRIDE", "NVIDIA_VISIBLE_DEVICES", "ROCBLAS_", "ROCR_",
+    # the frameworks and their compilers
+    "AOT", "AUTOGRAPH_", "CHAINER", "FLAX_", "INDUCTOR_", "JAX_", "KERAS_", "LIBTPU", "MLIR_", "NNX_", "PJRT_",
+    "PYTORCH_", "TF_", "TORCH", "TPU_", "TRITON_", "XLA_",
+    # how workers exchange gradients; not what a launcher sets for each process
+    "FI_PROVIDER", "GLOO_", "HCOLL_", "NCCL_", "OMPI_MCA_btl", "OMPI_MCA_coll", "OMPI_MCA_mtl", "OMPI_MCA_pml", "RCCL_",
+    "UCX_",
     # the process
-    "MALLOC_ARENA_MAX", "GLIBC_TUNABLES", "LD_PRELOAD", "PYTHONHASHSEED", "TRAINMARK_CHECKPOINT_SECONDS",
+    "DYLD_INSERT_LIBRARIES", "GLIBC_TUNABLES", "JEMALLOC", "LD_AUDIT", "LD_BIND", "LD_PRELOAD", "MALLOC_", "MIMALLOC_",
+    "PYTHONHASHSEED", "PYTHON_GIL", "PYTHON_JIT", "TCMALLOC_", "TRAINMARK_CHECKPOINT_SECONDS", "_RJEM_MALLOC_CONF",
 )  # fmt: skip
-"""The environment variables that a record holds: those that change what a framework computes, or how.
+"""Beginnings of the environment variables that libraries read: they may change what a run computes, or how fast.
 
-This is an allow-list because records are published, and an environment may hold keys and passwords under any name.
+A record holds all of them. A list of whole names would miss those that a library adds.
 """
+
+OF_TERRAFORM = (
+    "TF_CLI_", "TF_DATA_DIR", "TF_HTTP_", "TF_IN", "TF_LOG", "TF_PLUGIN_", "TF_REGISTRY_", "TF_STATE_", "TF_TOKEN_",
+    "TF_VAR_", "TF_WORKSPACE",
+)  # fmt: skip
+"""Beginnings of variables of another program, which begin as TensorFlow's. They often hold secrets."""
+
+THREADS = re.compile(r"(THREADS|THREAD_LIMIT|_DYNAMIC|_HW_SUBSET|_NPROC|_NT)$")
+"""Of the variables in READ, those that set or limit a number of threads. trainmark sets it (`gpus.limit_threads`)."""
+
+WITHHELD = re.compile(r"TOKEN|SECRET|PASS|CREDENTIAL|AUTH|KEY|CONFIG$|^(?!MALLOC_).*_$")
+"""Names of variables whose value no record holds: it may be a secret."""
+
+PLACES = re.compile(r"_(DIR|DIRECTORY|FILE|HOME|LIB|PATH|PREFIX|ROOT)$")
+"""Names of variables that say where something is."""
+
+HARMLESS = re.compile(
+    rf"{PLACES.pattern}|_(LOG_LEVEL|VERSION|VISIBLE_DEVICES)$"
+    "|^(CUDA_DEVICE_ORDER|KMP_DUPLICATE_LIB_OK|NCCL_DEBUG|PYTHONHASHSEED|TRAINMARK_.*)$"
+)
+"""Names of variables in READ that neither slow down nor change a training; threadpoolctl sets KMP_DUPLICATE_LIB_OK."""
 
 OF_EVERY_JOB = (
     "MPLBACKEND",  # of a notebook: module://matplotlib_inline.backend_inline, which jobs can't import
@@ -47,10 +57,16 @@ OF_EVERY_JOB = (
 """Variables with which Python or matplotlib would fail, be slow, or hide the exit status of a job."""
 
 
+def is_read(name: str) -> bool:
+    """Return whether libraries read an environment variable of this name, as READ says."""
+    return name.startswith(READ) and not name.startswith(OF_TERRAFORM)
+
+
 def unset_settings(environment: MutableMapping[str, str]) -> None:
-    """Remove OF_EVERY_JOB from an environment: a result does not depend on them, and a record does not hold them."""
-    for name in OF_EVERY_JOB:
-        environment.pop(name, None)
+    """Remove OF_EVERY_JOB, and the numbers of threads of a user, from an environment: no result depends on them."""
+    for name in [*environment]:
+        if name in OF_EVERY_JOB or (is_read(name) and THREADS.search(name)):
+            del environment[name]
 
 
 def seconds_in(variable: str, default: float) -> float:

@@ -1,6 +1,6 @@
 """Timed tunings: for each tuned trainer, a JSON file with the times of its steps and the chosen number of threads."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trainmark.errors import RecordError
@@ -17,13 +17,13 @@ _FILES = JsonFiles("timed tuning", SCHEMA_FILE, RecordError, "delete it, and sna
 write_tuning, read_tuning = _FILES.write, _FILES.read
 
 
-def chosen_threads(path: Path | None, cpu_model: str, cpus: Sequence[int]) -> int:
-    """Return the number of threads of a run: that of a timed tuning, if it was made with as many CPUs of this model.
+def chosen_threads(path: Path | None, cpu_model: str, cpus: Sequence[int], settings: Mapping[str, str]) -> int:
+    """Return the number of threads of a run: that of a timed tuning, if it was made on such a machine.
 
     path: the timed tuning; None without one.
-    cpus: CPUs that the run holds. Without a choice, each has a thread.
+    cpu_model, cpus, settings: model and numbers of the CPUs that the run holds, and its settings of libraries. Without
+        a choice, each CPU has a thread.
     """
+    machine = {"cpu_model": cpu_model, "cpus": len(cpus), "settings": dict(settings)}
     tuning = read_tuning(path) if path else None
-    if tuning and (tuning["machine"]["cpu_model"], tuning["machine"]["cpus"]) == (cpu_model, len(cpus)):
-        return int(tuning["threads"])
-    return len(cpus)
+    return int(tuning["threads"]) if tuning and machine.items() <= tuning["machine"].items() else len(cpus)

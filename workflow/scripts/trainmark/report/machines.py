@@ -6,8 +6,8 @@ from trainmark.tables.tables import rows_of
 from trainmark.trainer import TRAINER
 
 SAME = (
-    *TRAINER, "host", "cpu_model", "gpu", "threads", "versions", "environment", "python", "platform", "trainmark",
-    "git_commit", "git_clean", "code_sha256",
+    *TRAINER, "host", "cpu_model", "gpu", "threads", "versions", "library_settings", "environment", "python",
+    "platform", "trainmark", "git_commit", "git_clean", "code_sha256",
 )  # fmt: skip
 """Columns whose values are equal for all runs of one row."""
 

@@ -92,6 +92,11 @@ OF_RUNS: tuple[tuple[str, Callable[[pd.DataFrame], pd.Series], str], ...] = (
         f"Such times are those of a slower GPU. Check its cooling and power limit, {AGAIN}.",
     ),
     (
+        "library settings",
+        lambda runs: runs["library_settings"] != "",
+        f"They may slow a training down, or change it. To measure without them, unset them, {AGAIN}.",
+    ),
+    (
         "waited for data",
         lambda runs: runs["waited"] != "",
         "Such times measure the loader. Set loader.store to mapped, or give runs more CPUs and loader.jobs.",
@@ -99,12 +104,12 @@ OF_RUNS: tuple[tuple[str, Callable[[pd.DataFrame], pd.Series], str], ...] = (
     (
         "resumed elsewhere",
         lambda runs: runs["machines"] > 1,
-        f"Such times mix different hardware. To measure one machine, {AGAIN} there.",
+        f"Such times mix different hardware or settings of libraries. To measure one machine, {AGAIN} there.",
     ),
 )
 """Warnings on single runs: kind, which runs, and what to do."""
 
-CAUSES = {"disturbed": "disturbed", "throttled GPU": "gpu_throttled"}
+CAUSES = {"disturbed": "disturbed", "throttled GPU": "gpu_throttled", "library settings": "library_settings"}
 """The columns with the causes of a kind of warning."""
 
 

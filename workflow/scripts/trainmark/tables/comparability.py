@@ -11,14 +11,14 @@ ZERO = "with a value of 0"
 DISTURBED = "disturbed"
 
 RUN_COLUMNS = (
-    "status", "disturbed", "device", "calls", "host", "cpu_model", "held_cpus", "threads", "environment",
-    "packages_sha256", *dict.fromkeys(SHARES.values()),
+    "status", "disturbed", "device", "calls", "host", "cpu_model", "held_cpus", "threads", "library_settings",
+    "environment", "packages_sha256", *dict.fromkeys(SHARES.values()),
 )  # fmt: skip
 """Columns of the table of runs that are used here. In a table of pairs, their names end in _first and _second."""
 
 REPEATED = {
     "cpu_model": "processors", "held_cpus": "numbers of CPUs", "threads": "thread counts",
-    "packages_sha256": "sets of packages",
+    "library_settings": "settings of libraries", "packages_sha256": "sets of packages",
 }  # fmt: skip
 """Columns that should be equal in all repeats of a trainer, each with its plural in words."""
 
@@ -66,16 +66,16 @@ def withheld_for_disturbance(reasons: pd.Series, measured: int, needed: int) -> 
 
 
 def withheld_for_machines(pairs: pd.DataFrame) -> str | None:
-    """Say that a verdict is withheld because the runs of a pair had different machines; None if it is not.
+    """Say that a verdict is withheld because the runs of a pair had different machines or settings; None if it is not.
 
     Numbers of CPUs are not compared between a CPU run and a GPU run, which holds its GPU's share of the cores.
     """
-    for column in ("cpu_model", "held_cpus"):
+    for column in ("cpu_model", "held_cpus", "library_settings"):
         comparable = ~_differ(pairs, "device") | (column != "held_cpus")
         unlike = pairs[_differ(pairs, column) & comparable]
         if len(unlike):
             values = sorted({*unlike[f"{column}_first"], *unlike[f"{column}_second"]})
-            named = " and ".join(map(str, values))
+            named = " and ".join(str(value) or "none" for value in values)
             return f"withheld: {REPEATED[column]} differ in {len(unlike)} of {len(pairs)} pairs ({named})"
     return None
 

@@ -61,6 +61,15 @@ def mixed_machines(runs: pd.DataFrame) -> list[str]:
     return sentences
 
 
+def mixed_settings(runs: pd.DataFrame) -> list[str]:
+    """A sentence if runs had different settings of libraries in their environment, with the settings."""
+    numbers = dict([*runs.groupby("library_settings")["number"]])
+    if len(numbers) == 1:
+        return []
+    named = [f"{settings or 'none'} ({named_runs(numbers[settings])})" for settings in sorted(numbers)]
+    return [f"The settings of libraries in the environment differ: {'; '.join(named)}. Times also differ by them."]
+
+
 def mixed_calls(runs: pd.DataFrame) -> list[str]:
     """A sentence if runs were trained in several calls of snakemake or on several days, with the load of each day.
 
@@ -106,15 +115,15 @@ def mixed_compilation(runs: pd.DataFrame) -> list[str]:
 
 def mixed_environments(runs: pd.DataFrame) -> list[str]:
     """All sentences on the runs of one table: differences in code, machines, calls and compilation; disturbed runs."""
-    mixed = mixed_code(runs) + mixed_machines(runs) + mixed_calls(runs) + mixed_compilation(runs)
+    mixed = mixed_code(runs) + mixed_machines(runs) + mixed_settings(runs) + mixed_calls(runs) + mixed_compilation(runs)
     return mixed + [f"{sentence} {TRAIN_AGAIN}" for sentence in disturbances(runs)]
 
 
 def resumed_elsewhere(run: Mapping) -> str | None:
-    """The end of a sentence if a run was resumed on another machine, GPU or number of CPUs; else None.
+    """The end of a sentence if a run was resumed on another machine, GPU or number of CPUs, or with other settings.
 
     run: a row of the table of runs.
     """
     if run["machines"] == 1:
         return None
-    return f"was resumed on different hardware ({run['session_machines']}): its times mix both."
+    return f"was resumed on different hardware or settings ({run['session_machines']}): its times mix both."

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pandas as pd
 
 from trainmark.errors import RecordError
+from trainmark.frameworks.registry import settings_of_user
 from trainmark.machine.disturbance import cause_in_words
 from trainmark.plan.run import Run
 from trainmark.recipes.command import FRAMEWORK
@@ -198,7 +199,12 @@ def _machine(record: Mapping) -> dict:
     """Machine, software and code of the last process that trained the run, and the machines of all its processes."""
     provenance, environment = record["provenance"], record["provenance"]["environment"]
     scheduler = provenance["scheduler"] or {"name": None, "job_id": None}
-    machines = [_machine_of(session) for session in record["sessions"]]
+    trainer = Run.of(record["run"]).trainer
+    settings = [_settings(trainer, session["settings"]) for session in record["sessions"]]
+    machines = [
+        f"{_machine_of(session)}{of_session and f' with {of_session}'}"
+        for session, of_session in zip(record["sessions"], settings, strict=True)
+    ]
     gpu = provenance["gpu"] or {}
     reasons = (gpu.get("at_end") or {}).get("throttle_reasons") or []
     return {
@@ -210,6 +216,7 @@ def _machine(record: Mapping) -> dict:
         "gpu": ", ".join(form.format(gpu[key]) for key, form in _GPU_FACTS.items() if gpu.get(key) is not None) or None,
         "gpu_throttled": ", ".join(one.replace("_", " ") for one in reasons if one.endswith(SLOWING)),
         "versions": format_versions(provenance["versions"]),
+        "library_settings": settings[-1],
         "environment": " ".join(filter(None, (environment["kind"], environment.get("name")))),
         "scheduler": scheduler["name"],
         "job_id": scheduler["job_id"],
@@ -232,6 +239,11 @@ def _disturbance(record: Mapping) -> dict:
         "load_1min": record["provenance"]["load_1min"],
         "packages_sha256": record["provenance"]["environment"]["packages_sha256"],
     }
+
+
+def _settings(trainer: Trainer, settings: Mapping[str, str]) -> str:
+    """What a user set of these settings, which a process had: "A=1, B=2"; "" for nothing."""
+    return ", ".join("=".join(setting) for setting in settings_of_user(trainer, settings).items())
 
 
 def _machine_of(session: Mapping) -> str:

@@ -263,11 +263,11 @@ class RunMeasurements:
     def share_of(self, peak: dict) -> dict:
         """Add to a measured peak the share that the training reached, and return `peak` of the record.
 
-        Raises MeasurementError if the run was resumed on another machine, which had another peak.
+        Raises MeasurementError if the run was resumed on another machine, or with other settings: another peak.
         """
-        machines = {(one["host"], one["cpu_model"], len(one["cpus"])) for one in self.progress.sessions}
-        if len(machines) > 1:
-            raise MeasurementError("the run was trained on several machines")
+        sessions = self.progress.sessions
+        if len({(one["host"], one["cpu_model"], len(one["cpus"]), *one["settings"].items()) for one in sessions}) > 1:
+            raise MeasurementError("the run was trained on several machines, or with several settings of libraries")
         peak = peak | {"training_flops_per_sample": training_flops(self._resolved.architecture)}
         return peak | peak_shares(self.progress.curves, self._resolved.samples, peak)
 

@@ -14,8 +14,9 @@ from trainmark.frameworks.adapter import Adapter, evaluation_batch_size
 from trainmark.frameworks.registry import create_adapter
 from trainmark.loading.splits import Split, open_splits
 from trainmark.machine import nvml
+from trainmark.machine.locks import keep_locks
 from trainmark.machine.memory import resident_mib
-from trainmark.machine.provenance import thread_pools, variables
+from trainmark.machine.provenance import thread_pools
 from trainmark.plan.run import Run
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights
@@ -185,7 +186,7 @@ class Training:
             trainer = self.run.trainer
             adapter = create_adapter(trainer.framework, self.job.threads, trainer.loop, ranks=self._ranks)
         self._loaded = adapter
-        measurements.provenance |= {"versions": adapter.versions(), "variables": variables()}  # some set by the adapter
+        measurements.provenance["versions"] = adapter.versions()
         cache_folder = self.job.compilation_cache(self.run.trainer.framework)
         programs = adapter.open_compilation_cache(cache_folder) if self.settings["compilation_cache"] else None
         with phase_times.phase("data_load"):
@@ -365,6 +366,7 @@ class Training:
         waited_seconds = self._stream.waiting_seconds if self._stream else 0.0
         with self.phase_times.phase(phase, self._settle) as clock:
             losses = adapter.train_epoch(part)
+        keep_locks()
         measurements.add_energy(joules)
         self._check.after(clock.seconds)
         measurements.count(adapter.counted(), part)
