@@ -46,34 +46,34 @@ def start_workflow(
     Returns the lock, which the caller must keep. Raises BusyError if another workflow is running in the directory,
     DataError if the results can't be written and, if jobs run here, DeviceError if a GPU or a framework is missing.
     """
-    lock = hold_directory(Path.cwd())
-    if local and not deployed:
-        frameworks = {trainer.framework for job in jobs if (trainer := trainer_in(job.wildcards_dict))}
-        check_installed(name for name in campaign.frameworks if name in frameworks)
-        launched = {(job.resources.get("mpi", ""), job.resources.get("tasks", 1)) for job in jobs}
-        for launcher, workers in sorted(launched):
-            if workers > 1:
-                check_launcher(launcher, workers)
-    devices = {name: experiment["devices"] for name, experiment in config["experiments"].items()}
-    on_gpu = [name for name, of_experiment in devices.items() if "gpu" in of_experiment]
-    if on_gpu and local and not gpu_found:
-        raise DeviceError(no_gpu_message(f"the experiment {on_gpu[0]}"))
-    if not local and not gpu_found and "auto" in devices.values():
-        print(
-            f"devices: auto means the CPU alone here, since {platform.node()} has no GPU; to train on the cluster's, "
-            "write devices: [cpu, gpu]",
-            file=Terminal(sys.stderr),
-        )
-    _check_writable(Path(RESULTS))
-    write_plan_of(campaign, campaign.missing)
-    _tidy_runs(campaign, jobs)
-    # These are environment variables and not parameters, because they must not make a result stale.
-    os.environ[WORKFLOW_VARIABLE] = str(os.getpid())
-    if campaign.config["mirror"]:
-        os.environ["TRAINMARK_MIRROR"] = campaign.config["mirror"]
-    if campaign.config["offline"]:
-        os.environ["TRAINMARK_OFFLINE"] = "1"
-    return lock
+    with hold_directory(Path.cwd()) as lock:  # an error leaves it free
+        if local and not deployed:
+            frameworks = {trainer.framework for job in jobs if (trainer := trainer_in(job.wildcards_dict))}
+            check_installed(name for name in campaign.frameworks if name in frameworks)
+            launched = {(job.resources.get("mpi", ""), job.resources.get("tasks", 1)) for job in jobs}
+            for launcher, workers in sorted(launched):
+                if workers > 1:
+                    check_launcher(launcher, workers)
+        devices = {name: experiment["devices"] for name, experiment in config["experiments"].items()}
+        on_gpu = [name for name, of_experiment in devices.items() if "gpu" in of_experiment]
+        if on_gpu and local and not gpu_found:
+            raise DeviceError(no_gpu_message(f"the experiment {on_gpu[0]}"))
+        if not local and not gpu_found and "auto" in devices.values():
+            print(
+                f"devices: auto means the CPU alone here, since {platform.node()} has no GPU; to train on the cluster's, "
+                "write devices: [cpu, gpu]",
+                file=Terminal(sys.stderr),
+            )
+        _check_writable(Path(RESULTS))
+        write_plan_of(campaign, campaign.missing)
+        _tidy_runs(campaign, jobs)
+        # These are environment variables and not parameters, because they must not make a result stale.
+        os.environ[WORKFLOW_VARIABLE] = str(os.getpid())
+        if campaign.config["mirror"]:
+            os.environ["TRAINMARK_MIRROR"] = campaign.config["mirror"]
+        if campaign.config["offline"]:
+            os.environ["TRAINMARK_OFFLINE"] = "1"
+        return lock.pop_all()
 
 
 def _check_writable(folder: Path) -> None:
