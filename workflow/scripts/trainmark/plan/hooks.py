@@ -60,8 +60,8 @@ def start_workflow(
             raise DeviceError(no_gpu_message(f"the experiment {on_gpu[0]}"))
         if not local and not gpu_found and "auto" in devices.values():
             print(
-                f"devices: auto means the CPU alone here, since {platform.node()} has no GPU; to train on the cluster's, "
-                "write devices: [cpu, gpu]",
+                f"devices: auto means the CPU alone here, since {platform.node()} has no GPU; to train on the "
+                "cluster's, write devices: [cpu, gpu]",
                 file=Terminal(sys.stderr),
             )
         _check_writable(Path(RESULTS))
