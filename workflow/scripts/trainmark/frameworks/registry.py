@@ -23,7 +23,7 @@ from trainmark.machine.cpus import has_avx512
 from trainmark.machine.gpus import HIDING, THREAD_VARIABLES
 from trainmark.machine.programs import run_program
 from trainmark.machine.ranks import ALONE, LOOPBACK_VARIABLES, Ranks
-from trainmark.machine.variables import HARMLESS
+from trainmark.machine.variables import HARMLESS, OF_WORKERS
 from trainmark.trainer import Trainer
 
 if TYPE_CHECKING:
@@ -210,18 +210,29 @@ def unset_settings_of_frameworks(environment: MutableMapping[str, str]) -> None:
 def settings_of_user(trainer: Trainer, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that a user had set for a run of this trainer, of those that may slow it down or change it.
 
+    Those that only other frameworks read, and for one worker those of an exchange, are none of them.
+
     variables: as a record holds them.
     """
-    own = [LOOPBACK_VARIABLES]
-    if trainer.framework in known_frameworks():  # else it is a command
-        for framework in known_frameworks().values():
-            own += [framework.environment, framework.cpu_environment]
+    frameworks = known_frameworks()
+    own, elsewhere, read = [LOOPBACK_VARIABLES], set(), set()
+    if mine := frameworks.get(trainer.framework):  # else it is a command
+        own += [mine.environment, mine.cpu_environment]
         if trainer.loop == "tuned":
-            own += [step.avx512_environment for step in known_frameworks()[trainer.framework].tuning]
+            own += [step.avx512_environment for step in mine.tuning]
+        elsewhere = {name for other in frameworks.values() for name in other.environment | other.cpu_environment}
+        elsewhere -= {name for one in own for name in one}
+        read = {one for other in frameworks.values() if {*other.packages} & {*mine.packages} for one in other.variables}
+    of_others = {one for other in frameworks.values() for one in other.variables} - read
     return {
         name: value
         for name, value in variables.items()
-        if not HARMLESS.search(name) and name not in THREAD_VARIABLES and all(one.get(name) != value for one in own)
+        if value
+        and not HARMLESS.search(name)
+        and not (name in elsewhere or name.startswith(tuple(of_others)))
+        and (trainer.workers > 1 or not OF_WORKERS.match(name))
+        and name not in THREAD_VARIABLES
+        and all(one.get(name) != value for one in own)
     }
 
 

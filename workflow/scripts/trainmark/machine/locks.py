@@ -45,8 +45,8 @@ QUEUE_POLL_SECONDS = 0.5
 FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """How a lock is opened: in a folder of all users, another user can make a link or a pipe of that name."""
 
-_held: dict[Path, int] = {}
-"""The descriptor of each shared lock that this process holds."""
+_held: dict[Path, tuple[int, bool]] = {}
+"""The descriptor of each shared lock that this process holds, and whether the kernel knows its path, too."""
 
 
 @dataclass(frozen=True)
@@ -204,16 +204,17 @@ def _try_device(
     return None
 
 
-def _take(path: Path, locks: ExitStack, *, shared: bool = True, wait: bool = False) -> bool:
+def _take(path: Path, locks: ExitStack, *, shared: bool = True, wait: bool = False, of_host: bool = True) -> bool:
     """Lock a file until `locks` closes, and return whether this succeeded. It is made if missing, with its folder.
 
     shared: whether other users lock it, too.
     wait: wait until the lock is free.
+    of_host: whether the name stands for something of the host, such as a CPU, in each container with its network.
 
     Raises DeviceError if the file can't be locked.
     """
     try:
-        while not (lock := _lock(path, shared)) and wait:
+        while not (lock := _lock(path, shared, of_host)) and wait:
             time.sleep(QUEUE_POLL_SECONDS)
     except OSError as error:
         raise _no_locks(path.parent, error) from error
@@ -222,27 +223,29 @@ def _take(path: Path, locks: ExitStack, *, shared: bool = True, wait: bool = Fal
     return lock is not None
 
 
-def _lock(path: Path, shared: bool) -> ExitStack | None:
-    """Lock a file, and on Linux also its path, which can't be removed; None if another process holds one of them.
+def _lock(path: Path, shared: bool, of_host: bool) -> ExitStack | None:
+    """Lock a file, and of the host on Linux also its path, which can't be removed; None if another process has one.
 
     The lock of the path is a socket in the kernel's abstract namespace (unix(7)), which all processes share that share
     the network; the file is for the others, and for macOS.
     """
     with ExitStack() as lock:
+        claim = None
         try:
-            if sys.platform == "linux":
+            if of_host and sys.platform == "linux":
                 claim = lock.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
-                claim.bind(f"\0trainmark/{_short_hash(os.fspath(path.resolve()))}")
+                claim.bind(f"\0trainmark/{_short_hash(os.path.realpath(path))}")
         except OSError as error:  # a sandbox may have no sockets
             if error.errno == errno.EADDRINUSE:
                 return None
+            claim = None
         descriptor = _open(path, shared)
         lock.callback(os.close, descriptor)
         with suppress(BlockingIOError, PermissionError):  # the latter on some network file systems
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_at(path, descriptor):
                 if shared:
-                    _held[path] = descriptor
+                    _held[path] = (descriptor, claim is not None)
                     lock.callback(_held.pop, path)
                 return lock.pop_all()
     return None
@@ -253,7 +256,7 @@ def keep_locks() -> None:
 
     Raises BusyError if another process has locked one since, so that two runs were timed on one device.
     """
-    for path, descriptor in _held.items():
+    for path, (descriptor, is_claimed) in _held.items():
         if _is_at(path, descriptor):
             continue
         try:
@@ -266,6 +269,8 @@ def keep_locks() -> None:
                 f"{LOCK_FOLDER_VARIABLE}, and call snakemake again"
             ) from error
         except OSError as error:
+            if is_claimed:  # nobody else has the device while this process lives
+                continue
             raise _no_locks(path.parent, error) from error
         os.dup2(anew, descriptor, inheritable=False)
         os.close(anew)
@@ -286,10 +291,11 @@ def _open(path: Path, shared: bool) -> int:
     """
     with suppress(FileNotFoundError):
         return os.open(path, FLAGS)
-    (path.parent.parent if shared else path.parent).mkdir(parents=True, exist_ok=True)
-    umask = os.umask(0) if shared else None
+    umask = os.umask(0o022) if shared else None
     try:  # with a later chmod another user would be refused until then
+        (path.parent.parent if shared else path.parent).mkdir(parents=True, exist_ok=True)
         if shared:
+            os.umask(0)
             with suppress(FileExistsError):
                 path.parent.mkdir(0o1777)
         with suppress(FileExistsError):
@@ -310,9 +316,9 @@ def run_lock(record: Path, own_folder: Path) -> Iterator[None]:
     """
     with ExitStack() as locks:
         name = f"run-{_short_hash(os.fspath(record.resolve()))}.lock"
-        _take(_lock_folder() / name, locks, wait=True)
+        _take(_lock_folder() / name, locks, wait=True, of_host=False)
         try:
-            _take(own_folder / "running.lock", locks, shared=False, wait=True)
+            _take(own_folder / "running.lock", locks, shared=False, wait=True, of_host=False)
         except DeviceError as error:
             reason = error.__cause__
             print(f"the run is locked against other jobs of this host alone, not of other hosts: {reason}", flush=True)
@@ -327,10 +333,10 @@ def hold_directory(directory: Path) -> ExitStack:
     """
     locks = ExitStack()
     try:
-        free = _take(directory / ".snakemake" / "trainmark.lock", locks, shared=False)
+        free = _take(directory / ".snakemake" / "trainmark.lock", locks, shared=False, of_host=False)
     except DeviceError:
         name = f"directory-{_short_hash(os.fspath(directory.resolve()))}.lock"
-        free = _take(_lock_folder() / name, locks)
+        free = _take(_lock_folder() / name, locks, of_host=False)
     if not free:
         raise BusyError(f"another snakemake is at work in {directory}: wait for it, or name another with --directory")
     return locks
@@ -353,8 +359,9 @@ def _lock_folder() -> Path:
 
 
 def _no_locks(folder: Path, error: OSError) -> DeviceError:
+    writable = "make it writable for every user of this host (chmod 1777, and chmod 666 the files in it)"
+    said = f"({error.strerror}); {writable}" if error.errno == errno.EACCES else why(error, writable)
     site = " or, as lock_folder, in the site file" if CLUSTER_VARIABLE in os.environ else ""
     return DeviceError(
-        f"the folder of locks, {folder}, can't be used {why(error, 'make it writable for every user of this host')}, "
-        f"or name another one in {LOCK_FOLDER_VARIABLE}{site}"
+        f"the folder of locks, {folder}, can't be used {said}, or name another one in {LOCK_FOLDER_VARIABLE}{site}"
     )

@@ -21,7 +21,7 @@ from trainmark.errors import IMAGE_VARIABLE, HangError
 from trainmark.machine.cpus import allowed_cpus, cpu_model, read_kernel_file
 from trainmark.machine.git import git
 from trainmark.machine.locks import DeviceLock
-from trainmark.machine.variables import HARMLESS, PLACES, THREADS, WITHHELD, is_read
+from trainmark.machine.variables import HARMLESS, PLACES, SECRET, THREADS, WITHHELD, is_read
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 """File with a UUID that Linux generates at each boot."""
@@ -173,8 +173,10 @@ def settings_in(variables: Mapping[str, str]) -> dict[str, str]:
 
 def _public(name: str, value: str) -> str:
     """Return what a record holds of the value of a variable."""
-    if WITHHELD.search(name) or PLACES.search(name):
-        return value and ("(withheld)" if WITHHELD.search(name) else "(a folder)")
+    if WITHHELD.search(name) or SECRET.search(value):
+        return value and "(withheld)"
+    if PLACES.search(name):
+        return value and "(a folder)"
     if name in FILE_LISTS:  # whose paths may be relative
         return ":".join(Path(file).name for file in re.split(r"[\s:]+", value) if file)
     if name.endswith("XLA_FLAGS") and not value.startswith("-"):  # XLA reads the flags from a file of this name

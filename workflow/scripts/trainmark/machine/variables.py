@@ -8,20 +8,24 @@ from trainmark.errors import ConfigError
 
 READ = (
     # the kernels and threads of BLAS, OpenMP, oneDNN and numpy
-    "ACCELERATE_", "ATEN_", "BLIS_", "DNNL_", "GOMP_", "GOTO_", "KMP_", "LIBOMP", "LRU_CACHE_CAPACITY", "MKL_", "NPY_",
-    "NUMBA_", "NUMEXPR_", "NUMPY_", "OMP_", "ONEDNN_", "OPENBLAS_", "TBB_", "THP_MEM_ALLOC_ENABLE", "VECLIB_",
+    "ACCELERATE_", "ATEN_", "BLIS_", "DNNL_", "FBGEMM_", "FLEXIBLAS", "GOMP_", "GOTO_", "KMP_", "LIBOMP",
+    "LRU_CACHE_CAPACITY", "MKLDNN_", "MKL_", "NPROC", "NPY_", "NUMBA_", "NUMEXPR_", "NUMPY_", "OMP_", "ONEDNN_",
+    "OPENBLAS_", "TBB_", "THP_MEM_ALLOC_ENABLE", "VECLIB_",
+    # the decoders of photographs
+    "JSIMD_", "OPENCV_",
     # which GPUs are visible, their arithmetic and kernels, and how work is submitted to them
     "CUBLAS", "CUDA_", "CUDNN_", "CUPY_", "CUTENSOR_", "GPU_MAX_HW_QUEUES", "HIP_", "HSA_", "MIOPEN_",
     "NVIDIA_TF32_OVERRIDE", "NVIDIA_VISIBLE_DEVICES", "ROCBLAS_", "ROCR_",
     # the frameworks and their compilers
     "AOT", "AUTOGRAPH_", "CHAINER", "FLAX_", "INDUCTOR_", "JAX_", "KERAS_", "LIBTPU", "MLIR_", "NNX_", "PJRT_",
-    "PYTORCH_", "TF_", "TORCH", "TPU_", "TRITON_", "XLA_",
+    "PYTORCH_", "TENSORFLOW_", "TF_", "TORCH", "TPU_", "TRITON_", "XLA_",
     # how workers exchange gradients; not what a launcher sets for each process
     "FI_PROVIDER", "GLOO_", "HCOLL_", "NCCL_", "OMPI_MCA_btl", "OMPI_MCA_coll", "OMPI_MCA_mtl", "OMPI_MCA_pml", "RCCL_",
     "UCX_",
     # the process
-    "DYLD_INSERT_LIBRARIES", "GLIBC_TUNABLES", "JEMALLOC", "LD_AUDIT", "LD_BIND", "LD_PRELOAD", "MALLOC_", "MIMALLOC_",
-    "PYTHONHASHSEED", "PYTHON_GIL", "PYTHON_JIT", "TCMALLOC_", "TRAINMARK_CHECKPOINT_SECONDS", "_RJEM_MALLOC_CONF",
+    "DYLD_INSERT_LIBRARIES", "GLIBC_TUNABLES", "JEMALLOC", "LD_AUDIT", "LD_BIND", "LD_DEBUG", "LD_PRELOAD", "MALLOC_",
+    "MIMALLOC_", "PYTHONHASHSEED", "PYTHON_GIL", "PYTHON_JIT", "TCMALLOC_", "TRAINMARK_CHECKPOINT_SECONDS",
+    "_RJEM_MALLOC_CONF",
 )  # fmt: skip
 """Beginnings of the environment variables that libraries read: they may change what a run computes, or how fast.
 
@@ -29,10 +33,10 @@ A record holds all of them. A list of whole names would miss those that a librar
 """
 
 OF_TERRAFORM = (
-    "TF_CLI_", "TF_DATA_DIR", "TF_HTTP_", "TF_IN", "TF_LOG", "TF_PLUGIN_", "TF_REGISTRY_", "TF_STATE_", "TF_TOKEN_",
-    "TF_VAR_", "TF_WORKSPACE",
+    "TF_ACC", "TF_APPEND", "TF_BUILD", "TF_CLI_", "TF_CLOUD_", "TF_DATA_DIR", "TF_ENCRYPTION", "TF_HTTP_", "TF_IGNORE",
+    "TF_IN", "TF_LOG", "TF_PLUGIN_", "TF_REATTACH", "TF_REGISTRY_", "TF_STATE_", "TF_TOKEN_", "TF_VAR_", "TF_WORKSPACE",
 )  # fmt: skip
-"""Beginnings of variables of another program, which begin as TensorFlow's. They often hold secrets."""
+"""Beginnings of variables of other programs, which begin as TensorFlow's. They often hold secrets."""
 
 THREADS = re.compile(r"(THREADS|THREAD_LIMIT|_DYNAMIC|_HW_SUBSET|_NPROC|_NT)$")
 """Of the variables in READ, those that set or limit a number of threads. trainmark sets it (`gpus.limit_threads`)."""
@@ -40,19 +44,26 @@ THREADS = re.compile(r"(THREADS|THREAD_LIMIT|_DYNAMIC|_HW_SUBSET|_NPROC|_NT)$")
 WITHHELD = re.compile(r"TOKEN|SECRET|PASS|CREDENTIAL|AUTH|KEY|CONFIG$|^(?!MALLOC_).*_$")
 """Names of variables whose value no record holds: it may be a secret."""
 
+SECRET = re.compile(r"passphrase|passw|secret|token|api.?key", re.IGNORECASE)
+"""What a value has that may hold a secret."""
+
 PLACES = re.compile(r"_(DIR|DIRECTORY|FILE|HOME|LIB|PATH|PREFIX|ROOT)$")
 """Names of variables that say where something is."""
 
 HARMLESS = re.compile(
-    rf"{PLACES.pattern}|_(LOG_LEVEL|VERSION|VISIBLE_DEVICES)$"
+    rf"{PLACES.pattern}|_(ARCH_LIST|BIN|COMPONENT_LIST|INC|INCLUDE|V?LOG_LEVEL|VERSION|VISIBLE_DEVICES|WARNINGS)$"
     "|^(CUDA_DEVICE_ORDER|KMP_DUPLICATE_LIB_OK|NCCL_DEBUG|PYTHONHASHSEED|TRAINMARK_.*)$"
 )
 """Names of variables in READ that neither slow down nor change a training; threadpoolctl sets KMP_DUPLICATE_LIB_OK."""
 
+OF_WORKERS = re.compile("(FI|GLOO|HCOLL|NCCL|OMPI_MCA|RCCL|UCX)_")
+"""Beginnings of the variables that concern the exchange of several workers alone."""
+
 OF_EVERY_JOB = (
     "MPLBACKEND",  # of a notebook: module://matplotlib_inline.backend_inline, which jobs can't import
-    "PYTHONDEVMODE", "PYTHONINSPECT", "PYTHONMALLOC", "PYTHONOPTIMIZE", "PYTHONPROFILEIMPORTTIME", "PYTHONSAFEPATH",
-    "PYTHONTRACEMALLOC", "PYTHONVERBOSE", "PYTHONWARNINGS",
+    "PYTHONDEVMODE", "PYTHONINSPECT", "PYTHONMALLOC", "PYTHONMALLOCSTATS", "PYTHONOPTIMIZE", "PYTHONPERFSUPPORT",
+    "PYTHONPROFILEIMPORTTIME", "PYTHONSAFEPATH", "PYTHONTRACEMALLOC", "PYTHONVERBOSE", "PYTHONWARNINGS",
+    "PYTHON_CPU_COUNT",
 )  # fmt: skip
 """Variables with which Python or matplotlib would fail, be slow, or hide the exit status of a job."""
 
