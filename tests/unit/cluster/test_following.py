@@ -139,6 +139,8 @@ def test_a_job_that_was_taken_although_its_submission_failed_is_not_submitted_tw
         ("squeue", "exit 1", "Slurm has not answered for 0.0 minutes; call snakemake again when it does"),
         ("squeue", None, "there is no command squeue on the PATH: call snakemake on a host from which jobs"),
         ("sbatch", "echo 'bad account' >&2; exit 1", "Slurm refused a job: sbatch: bad account; the command: sbatch"),
+        ("sbatch", "echo '17;b'", "Slurm put job 17 onto the cluster b, which squeue here does not list; Slurm"),
+        ("squeue", "echo 'squeue: error: down' >&2", "Slurm has not answered for 0.0 minutes"),
         ("sbatch", "echo Welcome", "sbatch printed no id of a job ('Welcome\\n'), and Slurm lists none of this name"),
     ],
 )
@@ -147,9 +149,13 @@ def test_why_a_job_was_not_submitted_is_in_the_log_of_its_rule(commands, monkeyp
     commands(command, body)
     if body is None:
         monkeypatch.setenv("PATH", "/nowhere")
-    assert submitted() is None
+    listing = Listing(SLURM)
+    assert submitted(listing) is None
     assert f"ClusterError: {sentence}" in LOG.read_text()
-    assert command == "squeue" or len(calls("sbatch")) == (1 if "Welcome" in body else 2)
+    if "onto the cluster" in sentence:
+        assert calls("scancel") == ["scancel --clusters=b 17"]
+        assert submitted(listing, "other") is None, "no other is submitted"
+    assert command == "squeue" or len(calls("sbatch")) == (2 if "exit" in body else 1)
 
 
 def test_all_jobs_of_this_folder_that_wait_or_run_are_cancelled(commands, job, capfd):
@@ -234,15 +240,24 @@ def test_a_rule_that_failed_by_itself_keeps_the_last_word_in_its_log(commands, j
         ("", "exit 1", "LOST: Slurm no longer knows it"),
         ("echo '17|of-somebody|RUNNING|None'", "exit 1", "LOST: Slurm no longer"),  # an id that was given again
         ("echo CLUSTER: main", "echo State; echo OUT_OF_MEMORY", "OUT_OF_MEMORY: it used more"),
+        ("", "echo RUNNING", "running"),
+        ("", "echo REQUEUED", "running"),
+        ("", "echo COMPLETED", "success"),
+        ("", "echo 'failed 0'; echo 'exit_status 0'", "success"),
+        ("", "echo failed 37", "TIMEOUT: it ran past its time limit of 04:00:00 or used more than its memory (ru_wall"),
+        ("", "echo failed 100", "CANCELLED: somebody cancelled it, or it ran past its time limit of 04:00:00 or used"),
     ],
 )
 def test_a_job_that_vanished_is_lost_after_a_while(commands, job, monkeypatch, squeue, sacct, sentence):
     """Files of other hosts are seen late, and a job that was just submitted is not listed yet."""
     commands("squeue", squeue)
-    commands("sacct", sacct)
-    assert state_of(job) == "running"
+    scheduler = GRID_ENGINE if "failed" in sacct else SLURM
+    commands("qstat", "echo '<job_info/>'")
+    commands(scheduler.account[0], sacct)
+    assert state_of(job, scheduler) == "running"
     monkeypatch.setattr(status_module, "GONE_SECONDS", 0)
-    assert sentence in failed(job)
+    state = state_of(job, scheduler)
+    assert sentence in (LOG.read_text() if state == "failed" else state)
 
 
 QSTAT = """<job_info><queue_info><job_list state="{kind}"><JB_job_number>17</JB_job_number><JB_prior>0.5</JB_prior>
@@ -269,8 +284,15 @@ OURS = "trainmark-train-4d14ec2b15ba-c339cfab490c"
         ("squeue", f"CLUSTER: a\n17|{OURS}|RUNNING|None\nCLUSTER: b\n17|n|FAILED|", {"17": (OURS, "RUNNING", True)}),
         ("squeue", "17_[1-3]|n|PENDING|Priority", {"17_[1-3]": ("n", "PENDING", True)}),
         ("squeue", "17|n|SPECIAL_EXIT|", {"17": ("n", "SPECIAL_EXIT", True)}),
+        ("squeue", f"Warning: job {OURS} exceeds your fair share\n3 nodes are down", {}),
+        ("squeue", "17 |n |COMPLETED+ |None |\n18|n|PENDING|Priority|", {
+            "17": ("n", "COMPLETED", False), "18": ("n", "PENDING", True),
+        }),
         ("squeue", f"17 {OURS} R 0:10", ValueError),
+        ("squeue", "17|trainmark-tr", ValueError),
         ("sacct", "", ""),
+        ("sacct", "COMPLETED+|", "COMPLETED"),
+        ("sacct", "SUSPENDED\nMAINTENANCE", "SUSPENDED"),
         ("sacct", "State\n\nOUT_OF_MEMORY\n", "OUT_OF_MEMORY"),
         ("sacct", "MAINTENANCE at 9\nNODE_FAIL\n CANCELLED by 1000 \n", "CANCELLED"),
         ("sacct", "FAILED to connect", ""),
@@ -279,9 +301,12 @@ OURS = "trainmark-train-4d14ec2b15ba-c339cfab490c"
         ("qstat", QSTAT.format(kind="pending", name="n", state="hqw"), {"17": ("n", "hqw", True)}),
         ("qstat", QSTAT.format(kind="running", name="n", state="r")[:-20], ValueError),
         ("qstat", "error: failed receiving gdi request", ValueError),
+        ("qstat", "", ValueError),
         ("qacct", "Note\n\n===\nfailed       0    \nfailed       37  : qmaster enforced\nfailed to say it", "TIMEOUT"),
         ("qacct", "failed       25  : rescheduling\nfailed       100 : assumedly", "CANCELLED"),
         ("qacct", "failed       28  : changing to working directory", "REFUSED"),
+        ("qacct", "failed       0    \nexit_status  0     ", "COMPLETED"),
+        ("qacct", "failed       0    \nexit_status  0\n===\nfailed       0    \nexit_status  137   (Killed)", ""),
         ("qacct", "", ""),
     ],
 )  # fmt: skip
@@ -292,7 +317,7 @@ def test_what_a_scheduler_prints_is_read_by_what_its_lines_look_like(command, pr
         "qstat": GRID_ENGINE.read_listing, "qacct": GRID_ENGINE.read_account,
     }[command]  # fmt: skip
     if read is ValueError:
-        with pytest.raises(ValueError, match=r"trainmark-train-|job_info|error"):
+        with pytest.raises(ValueError, match=r"trainmark-tr|job_info|error|^$"):
             reader(printed)
     elif isinstance(read, dict):
         assert {key: (one.name, one.state, one.alive) for key, one in reader(printed).items()} == read
@@ -328,13 +353,13 @@ def test_the_user_is_who_the_kernel_says_and_restricts_no_listing(commands, job,
         ("PENDING", "launch_failed_requeued_held", "is held, because its node could not start it ({}); when that"),
         ("PENDING", "launch failed requeued held", "is held, because its node could not start it ({}); when that"),
         ("PENDING", "user_env_retrieval_failed_requeued_held", "is held, because its node could not start it ({}); "),
-        ("PENDING", "JobHoldMaxRequeue", "is held, because its node could not start it ({}); when"),
+        ("PENDING", "JobHoldMaxRequeue", "is held, because it was requeued too often ({}); when the"),
         ("REQUEUE_HOLD", "None", "is held (Slurm: REQUEUE_HOLD): scontrol release 17 lets it go"),
         ("SPECIAL_EXIT", "held", "is held (Slurm: SPECIAL_EXIT): scontrol release 17 lets it go"),
         ("SUSPENDED", "None", "is suspended (Slurm: SUSPENDED) until an administrator or the scheduler resumes it"),
         ("PENDING", "QOSGrpCpuLimit", "has waited for 5 minutes ({})"),
         ("PENDING", "QOSUsageThreshold", "has waited for 5 minutes ({})"),
-        ("PENDING", "ReqNodeNotAvail, UnavailableNodes:n1", "has waited for 5 minutes ({})"),
+        ("PENDING", "ReqNodeNotAvail, UnavailableNodes:a[1-#]", "has waited for 5 minutes ({})"),
         ("COMPLETING", "JobHeldUser", "has waited for 5 minutes (Slurm: COMPLETING)"),
         ("NEW_STATE", "", "has waited for 5 minutes (Slurm: NEW_STATE)"),
         ("qw", None, None),
@@ -357,11 +382,12 @@ def test_why_a_job_does_not_run_is_said_once(commands, job, capsys, monkeypatch,
     for minutes in range(10):
         now = ("r", "RUNNING")[reason is not None] if minutes == 8 else state
         commands("qstat", f"cat << 'EOF'\n{QSTAT.format(kind='', name=name_of(job), state=now)}\nEOF")
-        listed(commands, job, now, reason)
+        why = reason and reason.replace("#", str(minutes))
+        listed(commands, job, now, why)
         monkeypatch.setattr(listing, "_time", 0)
         assert status(job, listing) == "running"
         if err := capsys.readouterr().err:
             minutes_told.append(minutes)
-            assert f"job 17 (train) {said}".format(f"Slurm: {reason}") in err
+            assert f"job 17 (train) {said}".format(f"Slurm: {why}") in err
     first = [] if said is None else [5] if said.startswith("has waited") else [0]
-    assert minutes_told == first + [9] * bool(re.search("17 lets|could not", said or ""))
+    assert minutes_told == first + [9] * bool(re.search("release 17|17 lets|could not|too often", said or ""))

@@ -36,17 +36,17 @@ def ask(command: Iterable[str], scheduler: Scheduler) -> str:
         ) from error
     except HangError as error:
         raise SilentError(str(error)) from error
-    if done.returncode:
-        said = " ".join((done.stderr or done.stdout).split())
+    said = " ".join((done.stderr or done.stdout).split())
+    is_error = command == [*scheduler.listing] and "error:" in done.stderr  # squeue may end with status 0
+    if done.returncode or (is_error and not scheduler.read_listing(done.stdout)):
         raise SilentError(f"{command[0]}: {said or f'exit status {done.returncode}'}")
     return done.stdout
 
 
 def list_jobs(scheduler: Scheduler) -> dict[str, Listed]:
     """Return the user's jobs by their id. Raises SilentError if the scheduler does not answer."""
-    text = ask(scheduler.listing, scheduler)
     try:
-        return scheduler.read_listing(text)
+        return scheduler.read_listing(ask(scheduler.listing, scheduler))
     except (KeyError, ValueError) as error:
         raise SilentError(f"{scheduler.listing[0]} printed something else than jobs: {str(error)[:200]!r}") from error
 
@@ -56,12 +56,14 @@ class Listing:
 
     reasons: since when a job has not run for a reason, by its id and the reason (clock: monotonic).
     told: what was said of them.
+    refusal: why no job is submitted any more; empty if nothing is known against it.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         self.reasons: dict[tuple[str, str], float] = {}
         self.told: set[str] = set()
+        self.refusal = ""
         self._lock = threading.Lock()
         self._time, self._silent = 0.0, False
         self._jobs: dict[str, Listed] | None = None

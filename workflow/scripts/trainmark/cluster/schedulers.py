@@ -36,10 +36,12 @@ class Scheduler:
     required: what the site file must say, by name, with the reason.
     listing: the command that lists the user's jobs.
     read_listing: reads its output, and returns the jobs by their id.
-    account: the command that describes an ended job, whose id follows.
-    read_account: reads its output, and returns the state in which the job ended, one of ENDED; empty if it says none.
+    account: the command that describes an ended job; "{job_id}" and "{name}" stand for its own.
+    read_account: reads its output, and returns the state in which the job ended, COMPLETED or one of ENDED; another
+        one if it has not ended; empty if it says none.
     cancel: the command that cancels the jobs whose ids follow.
     reasons: what is said of a job by a pattern of its reason; nothing if it runs, or needs only patience.
+    ended: what its states mean, where that is not what ENDED says.
     node_types: CPU cores, memory in MB and GPUs of each node type, where jobs ask for nodes and not for resources.
     """
 
@@ -52,6 +54,7 @@ class Scheduler:
     read_account: Callable[[str], str]
     cancel: tuple[str, ...]
     reasons: Mapping[str, str]
+    ended: Mapping[str, str] = field(default_factory=dict)
     unasked: Mapping[str, object] = field(default_factory=dict)
     defaults: Mapping[str, object] = field(default_factory=dict)
     required: Mapping[str, str] = field(default_factory=dict)
@@ -98,6 +101,9 @@ def user_name() -> str:
 SUBMITTED = re.compile(r"^\s*(\d+)(?:[;.]\S*)?\s*$|(?:Submitted batch job|Your job(?:-array)?) (\d+)", re.MULTILINE)
 """The id of a job that was submitted: alone in its line (sbatch --parsable, qsub -terse), or in a sentence."""
 
+ON_CLUSTER = re.compile(r"^\s*(?:\d+;|Submitted batch job \d+ on cluster )([^\s;]+)", re.MULTILINE)
+"""The cluster that a job was submitted to, where Slurm names one."""
+
 OF_OURS = re.compile(r"-[0-9a-f]{12}-[0-9a-f]{12}\b")
 """The end of the name of a job of trainmark's (jobs.Job.name)."""
 
@@ -111,23 +117,24 @@ def read_submission(text: str) -> str | None:
 def _read_squeue(text: str) -> dict[str, Listed]:
     jobs = {}
     for line in text.splitlines():
-        if found := re.fullmatch(r"\s*(\d[^|\s]*)\|(.*)\|([A-Z_]+)\|\s*([^|]*?)\s*", line):
+        if found := re.fullmatch(r"\s*(\d[^|\s]*)\s*\|\s*(.*?)\s*\|\s*([A-Z_]+)\+?\s*\|\s*([^|]*?)\s*\|?\s*", line):
             job_id, name, state, reason = found.groups()
             reason = reason if state == "PENDING" else state
             if job_id not in jobs or OF_OURS.search(name):  # two clusters may give one id
                 jobs[job_id] = Listed(name, SLURM_STATES.get(state, state), state not in SLURM_STATES, reason)
-        elif OF_OURS.search(line):  # others are notes, headers and blank lines
+        elif re.match(rf"\s*\d+(([_+]\S*)?\s*\||.*{OF_OURS.pattern})", line):  # others are notes and headers
             raise ValueError(line)
     return jobs
 
 
 def _read_sacct(text: str) -> str:
-    states = re.findall(r"^\s*([A-Z_]+)(?: by \S+)?\s*$", text, re.MULTILINE)  # "CANCELLED by 1000"
-    return next((SLURM_STATES[state] for state in reversed(states) if state in SLURM_STATES), "")
+    states = re.findall(r"^\s*([A-Z_]+)\+?(?: by \S+)?\s*\|?\s*$", text, re.MULTILINE)  # "CANCELLED by 1000"
+    known = [SLURM_STATES.get(state, state) for state in states if state in SLURM_STATES or state in SLURM_ALIVE]
+    return known[-1] if known else ""
 
 
 def _read_qstat(text: str) -> dict[str, Listed]:
-    if text.strip() and not re.search(r"<job_info[^>]*/>|</job_info>", text):  # cut off: jobs would seem to be gone
+    if not re.search(r"<job_info[^>]*/>|</job_info>", text):  # cut off: jobs would seem to be gone
         raise ValueError(text)
     jobs = {}
     for job in re.findall(r"<job_list.*?</job_list>", text, re.DOTALL):
@@ -138,8 +145,8 @@ def _read_qstat(text: str) -> dict[str, Listed]:
 
 def _read_qacct(text: str) -> str:
     """Read the last entry: a job that was started again has several."""
-    failed = re.findall(r"^failed +(\d+) *(?::.*)?$", text, re.MULTILINE)
-    return GRID_ENGINE_ENDS.get(failed[-1], "") if failed else ""
+    last = dict(re.findall(r"^(failed|exit_status) +(\d+) *(?:[:(].*)?$", text, re.MULTILINE))
+    return "COMPLETED" if [*last.values()] == ["0", "0"] else GRID_ENGINE_ENDS.get(last.get("failed", ""), "")
 
 
 SLURM_STATES = {
@@ -156,6 +163,12 @@ SLURM_STATES = {
 }
 """The states of Slurm in which a job has ended (squeue(1), "JOB STATE CODES"), in the words of ENDED."""
 
+SLURM_ALIVE = {
+    "PENDING", "CONFIGURING", "RUNNING", "RESIZING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "COMPLETING",
+    "REQUEUED",
+}  # fmt: skip
+"""The states in which the accounting of Slurm has jobs that have not ended (sacct(1), "JOB STATE CODES")."""
+
 UNKNOWN_REASON = "has waited for {minutes} minutes ({why})"
 """What is said of a job whose reason has no pattern."""
 
@@ -171,8 +184,10 @@ SLURM_REASONS = {
     r"NeverSatisfied|DeadLine|Reservation(Deleted|Invalid)|RESV_DEL": "will wait for ever ({why}); press Ctrl-C, and "
     "take what is no longer there (a reservation, another job) out of options in {site}",
     r"^JobHeldAdmin": "is held by an administrator ({why}), who alone can let it go: scontrol release {job_id}",
-    r"(?i)(launch|env|prolog|burst|failed).*held|JobLaunchFailure|MaxRequeue": "is held, because its node could not "
-    "start it ({why}); when that is mended (scontrol show job {job_id}), scontrol release {job_id} lets it go",
+    r"(?i)(launch|env|prolog|burst|failed).*held|JobLaunchFailure": "is held, because its node could not start "
+    "it ({why}); when that is mended (scontrol show job {job_id}), scontrol release {job_id} lets it go",
+    r"MaxRequeue": "is held, because it was requeued too often ({why}); when the cause is mended (scontrol show job "
+    "{job_id}), scontrol release {job_id} lets it go",
     r"(?i)held|_hold|SPECIAL_EXIT": "is held ({why}): scontrol release {job_id} lets it go",
     r"^(SUSPENDED|STOPPED)": "is suspended ({why}) until an administrator or the scheduler resumes it",
 }
@@ -182,10 +197,17 @@ OUT_OF_MEMORY_OUTPUT = re.compile(r"exceeded memory limit|oom[-_ ]kill", re.IGNO
 """What a job's output says if it was killed for its memory. Without control groups, Slurm gives it another state."""
 
 GRID_ENGINE_ENDS = dict.fromkeys(map(str, (*range(1, 12), *range(26, 31))), "REFUSED") | {
-    "37": "TIMEOUT",  # qmaster enforced h_rt limit
+    "37": "TIMEOUT",  # qmaster enforced h_rt, h_cpu, or h_vmem limit
     "100": "CANCELLED",  # killed, as by qdel
 }
 """How a job ended, by the value of `failed` in the accounting of Grid Engine (accounting(5), sge_status(5))."""
+
+GRID_ENGINE_LIMITS = (
+    "it ran past its time limit of {limit} or used more than its memory (ru_wallclock and maxvmem in qacct -j {job_id} "
+    "say which); the next call goes on from the last checkpoint; for more: {rule}: {{runtime: ..., mem_mb: ...}} under "
+    "options in {site}"
+)
+"""What the accounting of Grid Engine does not tell apart."""
 
 GRID_ENGINE_REASONS = {
     r"^(h?R?[rt]+|R?qw|Rq)$": "",
@@ -220,7 +242,8 @@ SLURM = Scheduler(
     defaults={"tasks": 1, "gpu_model": None, "jobname": "trainmark"},
     listing=("squeue", f"--user={user_name()}", "--states=all", "--noheader", "--format=%i|%j|%T|%r"),
     read_listing=_read_squeue,
-    account=("sacct", "--allocations", "--noheader", "--parsable2", "--format=State", "--jobs"),
+    # --allocations, --noheader, --parsable2
+    account=("sacct", "-X", "-n", "-P", "--format=State", "--name={name}", "--jobs={job_id}"),
     read_account=_read_sacct,
     cancel=("scancel",),
     reasons=SLURM_REASONS,
@@ -251,10 +274,11 @@ GRID_ENGINE = Scheduler(
     },
     listing=("qstat", "-u", user_name(), "-s", "a", "-xml"),
     read_listing=_read_qstat,
-    account=("qacct", "-j"),
+    account=("qacct", "-j", "{job_id}"),
     read_account=_read_qacct,
     cancel=("qdel",),
     reasons=GRID_ENGINE_REASONS,
+    ended={"TIMEOUT": GRID_ENGINE_LIMITS, "CANCELLED": f"somebody cancelled it, or {GRID_ENGINE_LIMITS}"},
 )
 
 TSUBAME = replace(

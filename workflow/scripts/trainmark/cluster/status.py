@@ -54,11 +54,15 @@ def status(external_id: str, listing: Listing) -> str:
         (folder / "gone").unlink(missing_ok=True)
         _tell_reason(job_id, job["rule"], entry.reason, listing)
         return "running"
-    if entry and entry.state == "COMPLETED":
-        return "success"
     if not entry and not exit_status and not _is_gone(folder):
         return "running"
-    state = _end_of(job_id, entry, exit_status, job, scheduler)
+    state = _end_of(external_id, entry, exit_status, job, scheduler)
+    if state == "COMPLETED":
+        return "success"
+    if state not in ENDED:
+        (folder / "gone").unlink(missing_ok=True)  # not to ask the accounting each time
+        _tell_reason(job_id, job["rule"], f"{state}, but {scheduler.listing[0]} does not list it", listing)
+        return "running"
     _explain(job, job_id, state, exit_status, scheduler)
     return "failed"
 
@@ -70,20 +74,24 @@ def _tell_reason(job_id: str, rule: str, reason: str, listing: Listing) -> None:
     known = (said for pattern, said in listing.scheduler.reasons.items() if re.search(pattern, reason))
     said = next(known, UNKNOWN_REASON)
     if not said:  # what a user has let go is told again if it is stopped again
-        listing.told = {one for one in listing.told if f" {job_id} " not in one}
-    seconds = time.monotonic() - listing.reasons.setdefault((job_id, reason), time.monotonic())
+        listing.told = {one for one in listing.told if not re.search(rf"\b{re.escape(job_id)}\b", one)}
+    what = re.split("[,(]", reason)[0].strip()  # what follows, as the nodes that are not there, may change
+    seconds = time.monotonic() - listing.reasons.setdefault((job_id, what), time.monotonic())
     values = {"why": f"{listing.scheduler.title}: {reason}", "site": site_file(), "minutes": REASON_SECONDS // 60}
     sentence = f"({rule}) {said.format(job_id=job_id, **values)}"
-    if said and sentence not in listing.told and (said != UNKNOWN_REASON or seconds >= REASON_SECONDS):
-        listing.told.add(sentence)
+    key = sentence.replace(reason, what)
+    if said and key not in listing.told and (said != UNKNOWN_REASON or seconds >= REASON_SECONDS):
+        listing.told.add(key)
         say(f"job {job_id} {sentence}")
 
 
-def _end_of(job_id: str, entry: Listed | None, exit_status: str, job: Mapping, scheduler: Scheduler) -> str:
-    """Return the state in which a job ended, one of ENDED."""
+def _end_of(external_id: str, entry: Listed | None, exit_status: str, job: Mapping, scheduler: Scheduler) -> str:
+    """Return the state in which a job ended, COMPLETED or one of ENDED; another one if it has not ended."""
+    state = entry.state if entry else _accounted(external_id, scheduler)
+    if state == "COMPLETED" or (state and state not in ENDED and not exit_status):
+        return state
     if not exit_status and OUT_OF_MEMORY_OUTPUT.search(_read(Path(job["stdout"]))):
         return "OUT_OF_MEMORY"
-    state = entry.state if entry else _accounted(job_id, scheduler)
     if exit_status and state not in ENDED:
         return "FAILED"
     return state or "LOST"
@@ -104,10 +112,12 @@ def _is_gone(folder: Path) -> bool:
     return abs(time.time() - float(since.read_text())) > GONE_SECONDS  # the clock may have been set back
 
 
-def _accounted(job_id: str, scheduler: Scheduler) -> str:
-    """Return the state in which a job ended, from the accounting; empty if there is none."""
+def _accounted(external_id: str, scheduler: Scheduler) -> str:
+    """Return the state of a job from the accounting; empty if there is none."""
+    job_id, _, name = external_id.partition(":")
     try:
-        return scheduler.read_account(ask([*scheduler.account, job_id], scheduler))
+        command = [word.format(job_id=job_id, name=name) for word in scheduler.account]
+        return scheduler.read_account(ask(command, scheduler))
     except Exception:  # no accounting, or one in another format
         return ""
 
@@ -117,10 +127,8 @@ def _explain(job: Mapping[str, Any], job_id: str, state: str, exit_status: str, 
     logs = [Path(log) for log in job["logs"]]
     if state == "FAILED":  # a rule that has begun says in its log why it failed
         logs = [log for log in logs if not log.exists() or log.stat().st_mtime < job["time"]]
-    values = {**job, "exit_status": exit_status, "title": scheduler.title, "site": site_file()}
+    values = {**job, "job_id": job_id, "exit_status": exit_status, "title": scheduler.title, "site": site_file()}
     output = _read(Path(job["stdout"])).splitlines()[-TAIL_LINES:] if state in ("FAILED", "REFUSED", "LOST") else []
     end = f", which ends with: {' / '.join(output)}" if output else ""
-    sentence = (
-        f"{state}: {ENDED.get(state, ENDED['LOST']).format_map(values)} (job {job_id}; output: {job['stdout']}{end})"
-    )
-    explain(logs, sentence)
+    said = {**ENDED, **scheduler.ended}[state].format_map(values)
+    explain(logs, f"{state}: {said} (job {job_id}; output: {job['stdout']}{end})")

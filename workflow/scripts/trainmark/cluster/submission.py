@@ -15,7 +15,7 @@ from pathlib import Path
 
 from trainmark.cluster.jobs import FOLDER, Job, node_script, submit_command, values_of
 from trainmark.cluster.listing import LISTING_SECONDS, Listing, ask, list_jobs, say
-from trainmark.cluster.schedulers import Listed, Scheduler, read_submission
+from trainmark.cluster.schedulers import ON_CLUSTER, Listed, Scheduler, read_submission
 from trainmark.cluster.site import Site
 from trainmark.errors import ClusterError, SilentError
 from trainmark.files.whole import write_text
@@ -83,6 +83,8 @@ def _send(command: list[str], name: str, listing: Listing) -> str:
     Raises ClusterError if the scheduler refuses it, or if neither what it printed nor its listing has the id.
     """
     scheduler = listing.scheduler
+    if listing.refusal:
+        raise ClusterError(listing.refusal)
     for _ in range(2):
         answer = None
         try:
@@ -91,11 +93,29 @@ def _send(command: list[str], name: str, listing: Listing) -> str:
             refusal = f"{scheduler.title} refused a job: {error}"
         # The scheduler may be away, and it may have taken the job all the same.
         if job_id := read_submission(answer or "") or _alive(name, _answered(listing, seconds=0)):
+            if on_cluster := ON_CLUSTER.search(answer or ""):
+                _check_cluster(on_cluster[1], job_id, name, listing)
             return job_id
         if answer is not None:  # it was taken perhaps: not again
             refusal = f"{command[0]} printed no id of a job ({answer!r}), and {scheduler.title} lists none of this name"
             break
     raise ClusterError(f"{refusal}; the command: {shlex.join(command)}")
+
+
+def _check_cluster(cluster: str, job_id: str, name: str, listing: Listing) -> None:
+    """Raise ClusterError, and cancel the job, if the listing is not that of its cluster."""
+    scheduler = listing.scheduler
+    if getattr(_answered(listing, seconds=0).get(job_id), "name", None) == name:
+        return
+    command = [*scheduler.cancel, f"--clusters={cluster}", job_id]
+    with suppress(SilentError):
+        ask(command, scheduler)
+    listing.refusal = (
+        f"{scheduler.title} put job {job_id} onto the cluster {cluster}, which {scheduler.listing[0]} here does not "
+        f"list; {scheduler.title} was told to cancel it ({shlex.join(command)}); call snakemake on a submit host of "
+        f"{cluster}, or let jobs stay on the cluster of this host: no --clusters in slurm_extra, no SBATCH_CLUSTERS"
+    )
+    raise ClusterError(listing.refusal)
 
 
 def _alive(name: str, listed: Mapping[str, Listed]) -> str | None:
