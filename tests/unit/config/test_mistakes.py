@@ -163,6 +163,7 @@ ENCODED = "prepare: [d]\ndatasets: {d: {title: T, format: image_folder, folder: 
     ("text", "expected"),
     [
         (ENCODED % "cp-437", "datasets.d.encoding: found cp-437; allowed: a text encoding of Python, such as cp437"),
+        (ENCODED % "utf-16", "datasets.d.encoding: found utf-16; allowed: "),
         (ENCODED % "rot13", "datasets.d.encoding: found rot13; allowed: "),
         # --- recipes, datasets and the input transform
         (
