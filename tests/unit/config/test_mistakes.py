@@ -286,6 +286,10 @@ def of_metrics(sentence, **metrics):
         ({"environment": "chainr"}, "environment: found 'chainr' (text), which is not there; allowed: "),
         ({"container": "docker://host/image:latest"}, "container: found 'docker://host/image:latest' (text)"),
         ({"files": [{"path": "../a", "urls": ["https://host/a"], "sha256": "a" * 64}]}, "files[0].path: found '../a'"),
+        (
+            {"files": [{"path": "a", "urls": ["https://h/a"], "sha256": "a" * 64}], "metrics": METRICS | {"file": "a"}},
+            "metrics.file: found a, which is one of files; allowed: a file that the command writes",
+        ),
         ({"files": 2 * [{"path": "a", "urls": ["https://h/a"], "sha256": "a" * 64}]}, "files: found the path a twice"),
         of_metrics("pattern: the format regex needs it", format="regex"),
         of_metrics("pattern: can't be read (missing )", format="regex", pattern="(?P<loss>"),
