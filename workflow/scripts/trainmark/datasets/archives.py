@@ -19,8 +19,11 @@ MAX_EXPANSION = 200
 Tars of JPEGs expand once, texts 4 to 10 times; a bomb of zeros 1,032 times in gzip and far more in bzip2 and xz.
 """
 
-DAMAGE = (OSError, tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, RuntimeError)
-"""Exceptions for an archive that is damaged or encrypted, or that cannot be read or written."""
+DAMAGE = (
+    OSError, tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, RuntimeError,
+    IndexError,
+)  # fmt: skip
+"""Exceptions for an archive that is damaged or encrypted, has an empty name, or cannot be read or written."""
 
 UTF_8_FLAG, UNICODE_PATH = 0x800, b"\x75\x70"
 """Flag of a zip's member whose name is UTF-8. Tag of Info-ZIP's field: size, version, CRC-32 of the name, the name."""
