@@ -94,6 +94,8 @@ OF_READING = (
     errno.EPERM,
     errno.ENODEV,
     errno.ENOTCONN,
+    errno.ETIMEDOUT,
+    errno.EAGAIN,
 )
 
 

@@ -21,7 +21,10 @@ def raising(error):
     ("error", "sentence"),
     [
         (ConfigError("the key x is missing"), "ConfigError: the key x is missing"),
-        (OSError(28, "Full", "a"), "FileError: a can't be used (Full); make room there"),
+        (
+            OSError(28, "Full", "a"),
+            "FileError: a can't be used (Full); make room there (df -h), also for more files (df -i)",
+        ),
         (OSError(12, "None left"), "FileError: the system refuses (None left); free memory, or ask for more of it"),
     ],
 )

@@ -46,6 +46,8 @@ WRONG = {
         "open('1.csv', 'w'); open('2.csv', 'w')",
         r"wrote 1\.csv, 2\.csv, which match metrics\.file, \*\.csv: let it match one",
     ),
+    "a folder": ({"metrics": CSV}, "os.mkdir('log.csv')", r"log\.csv is a folder: name a file in it in metrics\.file"),
+    "fetched files alone match": ({"metrics": CSV | {"file": "*.py"}}, "", r"did not write \*\.py, but no file"),
     "an output without end": ({}, "while True: print('x' * 10**6)", r"printed more than 100 MiB"),
     "a file without end": (
         {"metrics": CSV},
@@ -95,7 +97,14 @@ NOT_STARTED = {
     "a path to none": ("./none", "", "there is no program ./none: write"),
     "a link to none": ("./a", "os.symlink('none', 'a')", "there is no program ./a: write"),
     "not on the PATH": ("program.py", "", r"no program program.py on the PATH: write ./program.py for"),
-    "fetched": ("./program.py", "", r"program ./program.py is not executable .* start it as in sh ./program.py"),
+    "fetched": ("./program.py", "", r"program ./program.py is not executable .* start it as in python ./program.py"),
+    "fetched, with a blank": ("'./a b.R'", made("a b.R", b"", 0o644), r": start it as in Rscript './a b\.R'$"),
+    "fetched, of unknown kind": ("./a", made("a", b"", 0o644), r"never is\): start it with its interpreter$"),
+    "an interpreter that is not": (
+        "./a",
+        made("a", b"#!/etc/passwd\n"),
+        "has an interpreter, /etc/passwd, that is not",
+    ),
     "not executable": (
         "./a",
         made("a", b"#!/usr/bin/env -S python3 -u\n", 0o644),
@@ -111,7 +120,7 @@ NOT_STARTED = {
     "no interpreter": ("./a", made("a", b"#! /no/python3\n"), "names the interpreter /no/python3, which is not there"),
     "Windows": ("./a", made("a", b"#!/bin/sh\r\necho\r\n"), "program ./a has the line ends of Windows"),
     "a mark": ("./a", made("a", b"\xef\xbb\xbf#!/bin/sh\n"), "begins with a byte order mark"),
-    "without #!": ("./a", made("a", b"import sys\n"), "names no interpreter: .* start it as in sh ./a"),
+    "without #!": ("./a", made("a", b"import sys\n"), "names no interpreter: .* start it with its interpreter"),
     "empty": ("./a", made("a", b""), "names no interpreter: "),
     "another processor": (
         "./a",
@@ -133,13 +142,17 @@ def test_a_program_that_is_not_started_is_told_its_own_cause(command, before, se
         CommandProcess(words, tmp_path, os.environ, None, None).run()
 
 
-def test_a_mount_that_starts_no_program_is_named(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("flag", "words"), [(os.ST_NOEXEC, "(a noexec mount): work elsewhere, or"), (0, "may not be executed by you:")]
+)
+def test_a_program_that_others_may_start_or_none_on_this_mount(tmp_path, monkeypatch, flag, words):
     (tmp_path / "a").write_text("#!/bin/sh\n")
     (tmp_path / "a").chmod(0o755)
-    status = os.statvfs_result([*os.statvfs(tmp_path)[:8], os.ST_NOEXEC, 255])
+    status = os.statvfs_result([*os.statvfs(tmp_path)[:8], flag, 255])
     monkeypatch.setattr(os, "statvfs", lambda _: status)
+    monkeypatch.setattr(os, "access", lambda path, _: path == "/bin/sh")
     said = not_started("./a", errno.EACCES, tmp_path, os.defpath)
-    assert said.endswith("(a noexec mount): work elsewhere, or start it as in /bin/sh ./a")
+    assert said.endswith(f"{words} start it as in /bin/sh ./a")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])

@@ -163,6 +163,7 @@ ENCODED = "prepare: [d]\ndatasets: {d: {title: T, format: image_folder, folder: 
     ("text", "expected"),
     [
         (ENCODED % "cp-437", "datasets.d.encoding: found cp-437; allowed: a text encoding of Python, such as cp437"),
+        (ENCODED % "utf-16", "datasets.d.encoding: found utf-16; allowed: "),
         (ENCODED % "rot13", "datasets.d.encoding: found rot13; allowed: "),
         # --- recipes, datasets and the input transform
         (
@@ -285,6 +286,10 @@ def of_metrics(sentence, **metrics):
         ({"environment": "chainr"}, "environment: found 'chainr' (text), which is not there; allowed: "),
         ({"container": "docker://host/image:latest"}, "container: found 'docker://host/image:latest' (text)"),
         ({"files": [{"path": "../a", "urls": ["https://host/a"], "sha256": "a" * 64}]}, "files[0].path: found '../a'"),
+        (
+            {"files": [{"path": "a", "urls": ["https://h/a"], "sha256": "a" * 64}], "metrics": METRICS | {"file": "a"}},
+            "metrics.file: found a, which is one of files; allowed: a file that the command writes",
+        ),
         ({"files": 2 * [{"path": "a", "urls": ["https://h/a"], "sha256": "a" * 64}]}, "files: found the path a twice"),
         of_metrics("pattern: the format regex needs it", format="regex"),
         of_metrics("pattern: can't be read (missing )", format="regex", pattern="(?P<loss>"),

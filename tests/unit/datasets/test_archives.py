@@ -5,8 +5,10 @@ import gzip
 import io
 import lzma
 import random
+import struct
 import tarfile
 import zipfile
+import zlib
 from functools import partial
 from pathlib import Path
 
@@ -132,7 +134,9 @@ REFUSED = {
     "zip bomb": (zipped({"zeros": bytes(10_000_000)}), TOO_LARGE),
     **{f"{name}, cut off": (content[: len(content) // 2], "") for name, content in GOODS.items()},
     **{f"{name}, damaged": (content[:-20] + bytes(20), "") for name, content in GOODS.items() if name != "plain"},
-    "no archive": (b"<html>log in first</html>", "is not a zip file"),
+    "no archive": (b"<html>log in first</html>", "is not a zip file); get the archive again, or pack it anew"),
+    "encrypted": (zipped({"a": b"x"}).replace(b"\x14\0\0\0\x08", b"\x14\0\1\0\x08"), "extraction); pack it anew"),
+    "Deflate64": (zipped({"a": b"x"}).replace(b"\x14\0\0\0\x08", b"\x14\0\0\0\x09"), "); pack it anew"),
     "nothing": (b"", "is not a zip file"),
 }
 
@@ -162,6 +166,14 @@ def tar_of(*names: bytes, form: int = tarfile.GNU_FORMAT) -> bytes:
     return tar(*(info.tobuf(form, "utf-8", "surrogateescape") for info in infos))
 
 
+def zip_with_field(name: str, raw: str, of: str | None = None) -> bytes:
+    """A zip with a member whose raw name is followed by Info-ZIP's Unicode Path field of `of`, or of that name."""
+    info = zipfile.ZipInfo(raw)
+    content = struct.pack("<BL", 1, zlib.crc32((of or raw).encode())) + name.encode()
+    info.extra = struct.pack("<HH", 0, 0) + struct.pack("<HH", 0x7075, len(content)) + content
+    return zipped({info: b"x"})
+
+
 NFD = "Ba\u0308ume/1.png"
 DOS, LATIN, JAPANESE = "Bäume/ß.png".encode("cp850"), "Bäume/ß.png".encode("latin-1"), "ソフト/表.png".encode("cp932")
 NOT_UTF_8 = "has names that are not in {}, such as "
@@ -172,7 +184,14 @@ NAMES = {
     "zip, Windows, cp850": (zip_of(DOS, b"a.png"), "cp850", ["Bäume/ß.png", "a.png"]),
     "zip, Japanese": (zip_of(JAPANESE), None, NOT_UTF_8.format("UTF-8")),
     "zip, Japanese, cp932": (zip_of(JAPANESE), "cp932", ["ソフト/表.png"]),
-    "zip, one name is both": (zip_of(DOS, "ä".encode()), "cp850", ["Bäume/ß.png", "├ñ"]),
+    "zip, one name is both": (zip_of(DOS, "ä".encode()), "cp850", ["Bäume/ß.png", "ä"]),
+    "zip, a field for Unicode": (zip_with_field("ソフト.png", "?.png"), None, ["ソフト.png"]),
+    "zip, a field of another name": (zip_with_field("ソフト.png", "?.png", "x.png"), None, ["?.png"]),
+    "zip, a wrong flag": (
+        zipped({"ä": b""}).replace("ä".encode(), DOS[1:3]),
+        None,
+        "said to be UTF-8 is not); get the",
+    ),
     "zip, another encoding": (zip_of(DOS), "ascii", NOT_UTF_8.format("ascii")),
     "zip, backslashes": (
         zip_of(rb"train\cat\1.png", rb"train\dog\1.png"),
@@ -182,10 +201,15 @@ NAMES = {
     "zip, a folder": (zip_of(rb"train\cat\1.png", rb"empty\dog\\"[:-1]), None, ["train/cat/1.png"]),
     "zip, the way up": (zip_of(rb"train\..\..\evil"), None, OUTSIDE),
     "zip, a drive": (zip_of(rb"C:\evil\1.png"), None, OUTSIDE),
+    "zip, a name like a drive": (zip_of(rb"A: cats\1.png"), None, ["A: cats/1.png"]),
+    "zip, one path twice": (zip_of(rb"a\1.png", b"a/1.png"), None, "'a/1.png' is in it twice"),
+    "tar, one path twice": (tar_of(b"a/1.png", b"./a/1.png"), None, "'./a/1.png' is in it twice"),
     "zip, a network drive": (zip_of(rb"\\host\share\1.png"), None, OUTSIDE),
     "zip, Japanese, the way up": (zip_of(JAPANESE + rb"\..\..\..\x"), "cp932", OUTSIDE),
     "tar": (tar_of(DOS, form=tarfile.USTAR_FORMAT), None, NOT_UTF_8.format("UTF-8")),
     "tar, cp850": (tar_of(DOS, b"a.png"), "cp850", ["Bäume/ß.png", "a.png"]),
+    "tar, both": (tar_of(DOS, "ä".encode()), "cp850", ["Bäume/ß.png", "ä"]),
+    "tar, a name of the internet": (tar_of(DOS), "idna", NOT_UTF_8.format("idna")),
     "tar, a long name": (tar_of(LATIN + b"." * 200), "latin-1", ["Bäume/ß.png" + "." * 200]),
     "tar, pax": (tar_of(LATIN, form=tarfile.PAX_FORMAT), "latin-1", ["Bäume/ß.png"]),
     "tar, UTF-8, a key": (tar_of(NFD.encode()), "cp437", [NFD]),
@@ -195,7 +219,7 @@ NAMES = {
 
 @pytest.mark.parametrize(("content", "encoding", "expected"), NAMES.values(), ids=NAMES)
 def test_names_are_decoded_as_they_were_written(put, folder, content, encoding, expected):
-    """UTF-8 if all names of an archive are; else the encoding that the entry gives, or one sentence."""
+    """A name is in UTF-8 if it can be; else in the encoding that the entry gives, or one sentence."""
     if isinstance(expected, str):
         assert expected in message_of(unpack, put(content), folder, encoding=encoding)
     else:

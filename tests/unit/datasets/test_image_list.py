@@ -129,6 +129,11 @@ WRONG = {
     "a folder": ("train/dog 0\n", FIRST + "there is no image {root}/train/dog; correct the line"),
     "a class only tested": ("train/cat/a b.png 0\ntrain/dog/2.png 0\n", ONLY_TESTED),
     "gaps between labels": ("train/cat/a b.png 0\ntrain/dog/2.png 3\n", "{list}: " + LABELS_OF_BOTH),
+    "by PowerShell": (
+        "\udcff\udcfea\0",
+        "{list} cannot be read as a list of images in UTF-8 ('utf-8' codec can't decode byte 0xff in position 0: "
+        "invalid start byte); save it there as UTF-8",
+    ),
     "an empty list": ("", "mine, train: found no sample; each split needs one or more"),
 }
 
@@ -136,7 +141,7 @@ WRONG = {
 @pytest.mark.parametrize(("text", "expected"), WRONG.values(), ids=WRONG)
 def test_a_list_that_is_not_right(root, folders, listed, tmp_path, text, expected):
     link_elsewhere(root)
-    (root / "fit.txt").write_text(text.replace("{root}", str(root)))
+    (root / "fit.txt").write_text(text.replace("{root}", str(root)), errors="surrogateescape")
     message = message_of(lambda: prepare(tmp_path / "p", "mine", listed, read(folders, listed), [], 1))
     expected = expected.replace("{list}", str(root / "fit.txt")).replace("{root}/..", str(tmp_path))
     assert message.startswith(expected.replace("{root}", str(root)))

@@ -41,7 +41,9 @@ def test_a_mount_that_does_not_tell_its_size_is_not_full(tmp_path, monkeypatch):
     require_free_disk(tmp_path, 1 << 40, "the store")
 
 
-@pytest.mark.parametrize("number", [None, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.EBADF, "macOS"])
+@pytest.mark.parametrize(
+    "number", [None, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.EBADF, errno.EPERM, "macOS"]
+)
 @pytest.mark.parametrize(("dtype", "shape"), [(np.uint8, (300, 1000)), (np.int32, (7, 40, 11))])
 def test_a_new_array_is_allocated_before_it_is_filled(tmp_path, monkeypatch, number, dtype, shape):
     """Also on a file system without fallocate: what glibc does there itself (NFS, ext3), musl and FUSE do not."""

@@ -1,6 +1,7 @@
 """The CPUs of a process, by core, within the limits of a scheduler or a container."""
 
 import os
+import subprocess
 
 import pytest
 
@@ -96,6 +97,7 @@ def test_cpus_are_used_one_of_each_core_first(monkeypatch):
 
 
 X86 = "vendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 1\nmodel name\t: AMD EPYC 7763 64-Core Processor"
+NO_NAME = X86.removesuffix("AMD EPYC 7763 64-Core Processor")
 ARM = "Features\t: fp asimd\nCPU implementer\t: {}\nCPU architecture: 8\nCPU variant\t: {}\nCPU part\t: {}"
 ARM += "\nCPU revision\t: {}"
 PI_32 = (
@@ -113,6 +115,10 @@ S390_NEW = S390 + "\ncpu number      : 0\nversion         : 00\nidentification  
     ("cores", "name"),
     [
         ([X86, X86], "AMD EPYC 7763 64-Core Processor"),
+        ([NO_NAME + "unknown"], "unknown (vendor_id AuthenticAMD, cpu family 25, model 1)"),
+        ([NO_NAME], "(vendor_id AuthenticAMD, cpu family 25, model 1)"),
+        ([NO_NAME + "Intel(R) Xeon(R) CPU @ 2.20GHz\nstepping\t: 7"],
+         "Intel(R) Xeon(R) CPU @ 2.20GHz (vendor_id AuthenticAMD, cpu family 25, model 1, stepping 7)"),
         ([ARM.format("0x41", "0x3", "0xd0c", 1)] * 2, "Neoverse-N1 r3p1"),  # Graviton2, Ampere Altra
         ([ARM.format("0x41", "0x1", "0xd40", 1)], "Neoverse-V1 r1p1"),  # Graviton3
         ([ARM.format("0x70", "0x1", "0x662", 2)], "ARM core 0x70 0x662 r1p2"),
@@ -144,3 +150,9 @@ def test_processors_that_differ_have_different_names(tmp_path, monkeypatch, core
     of_this = cpus.instruction_set()
     monkeypatch.setattr(cpus, "CPU_INFO", tmp_path / "none")
     assert (of_this == cpus.instruction_set()) == (name == "aarch64"), "code compiled for it is not for all of its kind"
+
+
+def test_the_processor_of_a_mac(monkeypatch):
+    monkeypatch.setattr(cpus.sys, "platform", "darwin")
+    monkeypatch.setattr(cpus, "run_program", lambda words: subprocess.CompletedProcess(words, 0, "Apple M2 Pro\n", ""))
+    assert cpus.cpu_model() == "Apple M2 Pro"

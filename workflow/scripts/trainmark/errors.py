@@ -120,13 +120,15 @@ class ClaimError(TrainmarkError):
 
 
 ADVICE = {
-    errno.ENOSPC: "make room there",
+    errno.ENOSPC: "make room there (df -h), also for more files (df -i)",
     errno.EDQUOT: "make room within your quota, or ask for a larger one",
     errno.EFBIG: "raise the limit of a file's size (ulimit -f), or work on a file system that allows larger files",
     errno.EROFS: "mount it for writing, or work in another folder",
     errno.EACCES: "let this user into it and into the folders above it (chmod, chown)",
     errno.EPERM: "let its owner allow that (chown, chattr -i)",
     errno.EIO: "look into dmesg, since the disk or the network drive fails",
+    errno.EAGAIN: "try again, or raise the limit of processes (ulimit -u)",
+    errno.ETIMEDOUT: "try again, since the server or the network drive does not answer",
     errno.ESTALE: "try again, since the server of the network drive has replaced it",
     errno.ENOTCONN: "mount the network drive again",
     errno.EBADF: "let it lie on another file system, such as a local disk",

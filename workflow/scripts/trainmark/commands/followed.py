@@ -28,7 +28,7 @@ Key = tuple[tuple[bytes, ...], int]
 class FollowedFile:
     """A file that grows, or that is written anew each time.
 
-    folder: in which it lies. file: its path there, or a pattern that one path will match.
+    folder: in which it lies. file: its path there, or a pattern that one new path will match.
     chunks: its text as it was at the last look, in pieces, each with the time at which it was first seen; None where
         that can't be told, because the file was written anew with other lines.
     size_bytes: the size of this text.
@@ -36,6 +36,7 @@ class FollowedFile:
 
     def __init__(self, folder: Path, file: str) -> None:
         self._folder, self._file = folder, file
+        self._earlier = matches_of(file, folder)
         self.path = folder / file
         self.chunks: list[tuple[float | None, bytes]] = []
         self.size_bytes = 0
@@ -49,7 +50,7 @@ class FollowedFile:
         state = None
         with suppress(OSError):  # there is no file yet, or no more
             if self._state is None:
-                self.path = next(iter(matches_of(self._file, self._folder)), self._folder / self._file)
+                self.path = next(iter(matches_of(self._file, self._folder, self._earlier)), self._folder / self._file)
             status = os.stat(self.path)
             state = (status.st_ino, status.st_size, status.st_mtime_ns)
         if state != self._state:

@@ -62,6 +62,7 @@ class CommandRun:
         self.run, self.command, self.job, self.phase_times = run, command, job, phase_times
         self._limit_mib: float | None = settings["memory_limit_mib"]
         self._folder = job.folder.resolve()
+        self._fetched = [self._folder / file["path"] for file in command["files"]]
         self._seed: int = settings["seed"] + run.repeat - 1
         self._run = run.values
         self._settings = dict(settings)
@@ -142,7 +143,7 @@ class CommandRun:
     def _metrics_path(self) -> Path | None:
         """Return the file that the command writes, or the pattern of its path as long as not exactly one matches it."""
         file = metrics_file(self.command["metrics"])
-        matches = matches_of(file, self._folder) if file else []
+        matches = matches_of(file, self._folder, self._fetched) if file else []
         return matches[0] if len(matches) == 1 else self._folder / file if file else None
 
     def _followed(self) -> str | None:
@@ -159,8 +160,8 @@ class CommandRun:
         if ran.over_mib is None:
             _check_ended(ran)
             curves, diverged, training_seconds = self._curves(ran, text)
-            for file in self.command["files"]:  # what the command wrote stays
-                (self._folder / file["path"]).unlink(missing_ok=True)
+            for file in self._fetched:  # what the command wrote stays
+                file.unlink(missing_ok=True)
         else:
             exceeded = {
                 "phase": "other",
@@ -211,6 +212,8 @@ class CommandRun:
         metrics, path = self.command["metrics"], self._metrics_path()
         if path and not path.exists():
             raise CommandError(self._no_metrics(str(metrics_file(metrics))))
+        if path and path.is_dir() and metrics["format"] != "tensorboard":
+            raise CommandError(f"{path.relative_to(self._folder)} is a folder: name a file in it in metrics.file")
         if path and path.is_file() and path.stat().st_size > LARGEST_BYTES:
             raise CommandError(too_large(path))
         entries = read_entries(metrics, text, path)
@@ -218,11 +221,10 @@ class CommandRun:
 
     def _no_metrics(self, file: str) -> str:
         """Say that the file of the key metrics.file was not written, or that several match it, and what was written."""
-        if matches := matches_of(file, self._folder):
+        if matches := matches_of(file, self._folder, self._fetched):
             listed = _listed(matches, self._folder)
             return f"the command wrote {listed}, which match metrics.file, {file}: let it match one"
-        fetched = {self._folder / fetched["path"] for fetched in self.command["files"]}
-        written = [path for path in sorted(self._folder.rglob("*")) if path.is_file() and path not in fetched]
+        written = [path for path in sorted(self._folder.rglob("*")) if path.is_file() and path not in self._fetched]
         named = [path for path in written if path.name == Path(file).name]
         found = _listed(named or written, self._folder)
         return (

@@ -72,6 +72,13 @@ def _of_format(any_entry: Mapping, form: Format) -> dict:
     }
 
 
+def _names_paths(encoding: str) -> bool:
+    try:
+        return b"a/1.png".decode(encoding) == "a/1.png"
+    except (LookupError, ValueError):
+        return False
+
+
 def _entry_findings(name: str, entry: Mapping, catalogue: Mapping) -> Iterator[Finding]:
     """Find keys of an entry that do not fit each other, or the entry that it is a part of."""
     names = [file["name"] for file in entry.get("files", [])]
@@ -80,9 +87,7 @@ def _entry_findings(name: str, entry: Mapping, catalogue: Mapping) -> Iterator[F
     for i, file in enumerate(entry.get("files", [])):
         if known_formats()[entry["format"]].unpickles and "sha256" not in file:
             yield (name, "files", i), "found no sha256; the format runs what the file says, so it must be known"
-    try:
-        b"name".decode(entry.get("encoding", "utf-8"))
-    except (LookupError, ValueError):
+    if not _names_paths(entry.get("encoding", "utf-8")):
         yield (name, "encoding"), f"found {entry['encoding']}; allowed: a text encoding of Python, such as cp437"
     classes = entry.get("classes")
     of = entry.get("of")

@@ -2,11 +2,11 @@
 
 import lzma
 import os
-import re
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path, PureWindowsPath
 
 from trainmark.errors import DataError, why
@@ -19,74 +19,110 @@ MAX_EXPANSION = 200
 Tars of JPEGs expand once, texts 4 to 10 times; a bomb of zeros 1,032 times in gzip and far more in bzip2 and xz.
 """
 
-DAMAGE = (OSError, tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, RuntimeError)
-"""Exceptions for an archive that is damaged or encrypted, or that cannot be read or written."""
+DAMAGE = (
+    OSError, tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, RuntimeError,
+    IndexError,
+)  # fmt: skip
+"""Exceptions for an archive that is damaged or encrypted, has an empty name, or cannot be read or written."""
+
+UTF_8_FLAG, UNICODE_PATH = 0x800, b"\x75\x70"
+"""Flag of a zip's member whose name is UTF-8. Tag of Info-ZIP's field: size, version, CRC-32 of the name, the name."""
 
 
-UNDECODED = re.compile(r"[\udc80-\udcff]")
-"""What tarfile gives for bytes of a name that its encoding cannot decode."""
+ANEW = "pack it anew as a plain zip or tar, with each file once"
+
+
+@dataclass
+class _Unpacking:
+    """What goes for an archive and those in it. left_bytes: may still be unpacked. paths: of the files so far."""
+
+    encoding: str | None
+    left_bytes: int
+    paths: set[str] = field(default_factory=set)
+
+    def expect_safe(self, folder: Path, name: str, size_bytes: int, is_folder: bool) -> None:
+        """Raise TarError for a member outside the folder, for a second one with its path, and for too much of all."""
+        path = PureWindowsPath(name)  # which knows drives, and both separators
+        if path.root or ".." in path.parts:
+            raise tarfile.TarError(f"{name[:100]!r} leads out of the folder")
+        if str(folder / name) in self.paths:
+            raise tarfile.TarError(f"{name[:100]!r} is in it twice")
+        if size_bytes > self.left_bytes:
+            raise tarfile.TarError(f"{name[:100]!r} makes it larger than an archive of its size may be")
+        self.left_bytes -= size_bytes
+        if not is_folder:
+            self.paths.add(str(folder / name))
+
+    def decoded(self, raw: bytes) -> str:
+        """Return a name from UTF-8, as nearly no name in another encoding is, else from the encoding that is given."""
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            return raw.decode(self.encoding or "utf-8")
 
 
 def unpack(archive: Path, folder: Path, *, nested: bool = False, encoding: str | None = None) -> None:
     """Unpack a tar, plain or compressed, or a zip into `folder`. Owners, modes and times in it are ignored.
 
-    nested: members named *.tar are unpacked too, each into a folder named like it without ".tar". encoding: the names'
-    encoding if not all of them are UTF-8. Raises DataError if the archive is damaged or hostile, or cannot be read or
+    nested: members named *.tar are unpacked too, each into a folder named like it without ".tar". encoding: that of
+    names that are not UTF-8. Raises DataError if the archive is damaged or hostile, or cannot be read or
     written, or if its names cannot be decoded.
     """
     try:
-        left_bytes = max(ALWAYS_ALLOWED_BYTES, MAX_EXPANSION * archive.stat().st_size)
+        state = _Unpacking(encoding, max(ALWAYS_ALLOWED_BYTES, MAX_EXPANSION * archive.stat().st_size))
         if tarfile.is_tarfile(archive):
-            with tarfile.open(archive, encoding=_tar_encoding(archive, encoding)) as tar:
-                _extract(tar, folder, nested, left_bytes)
+            with tarfile.open(archive, encoding="utf-8") as tar:
+                _extract(tar, folder, nested, state)
             return
-        with _open_zip(archive, encoding) as files:
+        with _open_zip(archive) as files:
             for info in files.infolist():
-                info.filename = info.filename.replace("\\", "/")  # as programs of Windows write it
-                left_bytes = _expect_safe(info.filename, info.file_size, left_bytes)
+                info.filename = _name_in_zip(info, state).replace("\\", "/")  # as programs of Windows write it
+                state.expect_safe(folder, info.filename, info.file_size, info.is_dir())
                 files.extract(info, folder)
     except UnicodeError as error:
+        example = ascii(getattr(error, "object", error))[:60]
         raise DataError(
-            f"{archive} has names that are not in {encoding or 'UTF-8'}, such as {ascii(error.object)[:60]}; let "  # type: ignore[attr-defined]
+            f"{archive} has names that are not in {encoding or 'UTF-8'}, such as {example}; let "
             "`encoding` in the dataset's entry name theirs, such as cp437, cp850, cp932 (Japanese) or gbk (Chinese)"
         ) from error
     except DAMAGE as error:
-        cause = f"{folder} ({error}); get the archive again"
+        cause = f"{folder} ({error}); {'' if isinstance(error, RuntimeError) else 'get the archive again, or '}{ANEW}"
         if isinstance(error, OSError) and error.errno:
             target = folder if error.filename in (None, os.fspath(archive)) else error.filename
             cause = f"{target} {why(error, 'look at both')}"
         raise DataError(f"{archive} cannot be unpacked into {cause}") from error
 
 
-def _tar_encoding(archive: Path, encoding: str | None) -> str:
-    """UTF-8 if all names are, or if no encoding is given: one that is valid in both would be decoded by the wrong."""
-    if encoding:
-        with tarfile.open(archive, encoding="utf-8") as tar:
-            if any(UNDECODED.search(member.name) for member in members_of(tar)):
-                return encoding
-    return "utf-8"
-
-
-def _open_zip(archive: Path, encoding: str | None) -> zipfile.ZipFile:
-    """Open a zip. Names without the flag for UTF-8 are UTF-8 all the same (macOS), or in any encoding (Windows)."""
+def _open_zip(archive: Path) -> zipfile.ZipFile:
     try:
-        return zipfile.ZipFile(archive, metadata_encoding="utf-8")
-    except UnicodeDecodeError:
-        if not encoding:
-            raise
-        return zipfile.ZipFile(archive, metadata_encoding=encoding)
+        return zipfile.ZipFile(archive)
+    except UnicodeError as error:
+        raise zipfile.BadZipFile("a name that is said to be UTF-8 is not") from error
 
 
-def _extract(tar: tarfile.TarFile, folder: Path, nested: bool, left_bytes: int) -> int:
+def _name_in_zip(info: zipfile.ZipInfo, state: _Unpacking) -> str:
+    """Return a member's name: names without the flag for UTF-8 may be UTF-8 all the same, or have it in a field."""
+    if info.flag_bits & UTF_8_FLAG:
+        return info.filename
+    raw, rest = info.orig_filename.encode("cp437"), info.extra
+    while rest:
+        end = 4 + int.from_bytes(rest[2:4], "little")
+        if rest[:2] == UNICODE_PATH and int.from_bytes(rest[5:9], "little") == zlib.crc32(raw):
+            return rest[9:end].decode()
+        rest = rest[end:]
+    return state.decoded(raw)
+
+
+def _extract(tar: tarfile.TarFile, folder: Path, nested: bool, state: _Unpacking) -> None:
     for member in members_of(tar):
-        left_bytes = _expect_safe(member.name, member.size, left_bytes)
+        member.name = state.decoded(member.name.encode("utf-8", "surrogateescape"))
+        state.expect_safe(folder, member.name, member.size, member.isdir())
         path = folder / member.name
         if nested and path.suffix == ".tar" and member.isreg() and not is_added_by_system(path.name):
-            with tarfile.open(fileobj=tar.extractfile(member), mode="r:", encoding=tar.encoding) as inner:
-                left_bytes = _extract(inner, path.with_suffix(""), False, left_bytes)
+            with tarfile.open(fileobj=tar.extractfile(member), mode="r:", encoding="utf-8") as inner:
+                _extract(inner, path.with_suffix(""), False, state)
         else:
             tar.extract(member, folder, set_attrs=False)
-    return left_bytes
 
 
 def members_of(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
@@ -97,14 +133,3 @@ def members_of(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         if not (member.isreg() or member.isdir()):
             raise tarfile.TarError(f"{member.name[:100]!r} is neither a file nor a folder")
         yield member
-
-
-def _expect_safe(name: str, size_bytes: int, left_bytes: int) -> int:
-    """The bytes that may still be unpacked after this member. Raises TarError, and UnicodeError for undecoded bytes."""
-    name.encode()
-    path = PureWindowsPath(name)  # which knows drives, and both separators
-    if path.anchor or ".." in path.parts:
-        raise tarfile.TarError(f"{name[:100]!r} leads out of the folder")
-    if size_bytes > left_bytes:
-        raise tarfile.TarError(f"{name[:100]!r} makes it larger than an archive of its size may be")
-    return left_bytes - size_bytes

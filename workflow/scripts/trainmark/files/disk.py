@@ -71,7 +71,7 @@ def _allocate(stream: BinaryIO, size_bytes: int) -> None:
     except AttributeError:
         pass
     except OSError as error:
-        if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EBADF, errno.ENODEV):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
             raise
     while left_bytes := size_bytes - stream.tell():
         stream.write(bytes(min(left_bytes, BLOCK_BYTES)))

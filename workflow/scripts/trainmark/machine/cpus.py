@@ -4,9 +4,12 @@ import hashlib
 import os
 import platform
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
+
+from trainmark.machine.programs import run_program
 
 SIBLINGS = "/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
 """File that lists the CPUs of a CPU's core, as "0,64" or "0-1"."""
@@ -71,6 +74,8 @@ def cpu_model() -> str:
     text = read_kernel_file(CPU_INFO)
     cores = [dict(re.findall(r"^(.*?)[ \t]*:[ \t]*(.*)", core, re.MULTILINE)) for core in text.split("\n\n")]
     names = dict.fromkeys(filter(None, map(_name_of_core, cores)))
+    if sys.platform == "darwin":
+        names = {run_program(["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]).stdout.strip(): None}
     if mainframe := re.search(r"^vendor_id.*(IBM/S390)[\s\S]*?machine\s*[=:]\s*(\w+)", text, re.MULTILINE):
         names = {f"{mainframe[1]} machine {mainframe[2]}": None}
     return " + ".join(names) or platform.processor() or platform.machine()
@@ -86,7 +91,11 @@ def _name_of_core(core: Mapping[str, str]) -> str | None:
         return f"{power.partition(',')[0]} {core.get('revision', '')}".strip()
     names = ("model name", "Model Name", "cpu model", "uarch")  # x86; LoongArch, MIPS, RISC-V
     of_riscv = " ".join(core[key] for key in ("isa", "mvendorid", "marchid", "mimpid") if key in core)
-    return next(filter(None, map(core.get, names)), of_riscv)
+    name = next(filter(None, map(core.get, names)), of_riscv)
+    if "cpu family" in core and not re.search(r"\d", name.partition("@")[0]):  # clouds name several models alike
+        of_x86 = ("vendor_id", "cpu family", "model", "stepping")
+        name += f" ({', '.join(f'{key} {core[key]}' for key in of_x86 if key in core)})"
+    return name.strip()
 
 
 def cpu_quota() -> float | None:

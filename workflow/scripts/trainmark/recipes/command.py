@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
@@ -90,11 +90,15 @@ def metrics_file(metrics: Mapping) -> str | None:
     return metrics["file"] or FORMATS[metrics["format"]].file
 
 
-def matches_of(file: str, folder: Path) -> list[Path]:
-    """Return the file of this name in a folder if it is there, else all that match it as a pattern with * and ?."""
+def matches_of(file: str, folder: Path, besides: Collection[Path] = ()) -> list[Path]:
+    """Return the file of this name in a folder if it is there, else all that match it as a pattern with * and ?.
+
+    besides: files that are no matches of a pattern.
+    """
     if (folder / file).exists():
         return [folder / file]
-    return [folder / match for match in sorted(glob(file, root_dir=folder, recursive=True))]
+    matches = [folder / match for match in sorted(glob(file, root_dir=folder, recursive=True))]
+    return [match for match in matches if match not in besides]
 
 
 QUOTED = re.compile(r"""\\.|'[^']*'|"(?:\\[\s\S]|[^"\\])*\"""")
@@ -149,6 +153,8 @@ def problems(command: Mapping) -> Iterator[tuple[tuple[str, ...], str]]:
     paths = [file["path"] for file in command["files"]]
     if twice := next((path for path in paths if paths.count(path) > 1), None):
         yield ("files",), f"found the path {twice} twice; allowed: each path once"
+    if (file := metrics_file(command["metrics"])) in paths:
+        yield ("metrics", "file"), f"found {file}, which is one of files; allowed: a file that the command writes"
     yield from ((("metrics", *path), sentence) for path, sentence in _metrics_problems(command["metrics"]))
 
 

@@ -35,7 +35,9 @@ def read_list(path: Path) -> ImageList:
         lines = path.read_text(encoding="utf-8-sig").splitlines()  # sig: on Windows it may begin with a byte order mark
     except (OSError, UnicodeDecodeError) as error:
         expect_damage(error, path)
-        raise DataError(f"{path} cannot be read as a list of images in UTF-8 ({error})") from error
+        raise DataError(
+            f"{path} cannot be read as a list of images in UTF-8 ({error}); save it there as UTF-8"
+        ) from error
     return [_entry(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
 
 
