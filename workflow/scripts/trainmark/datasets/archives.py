@@ -6,7 +6,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 
 from trainmark.errors import DataError, why
@@ -34,24 +34,19 @@ ANEW = "pack it anew as a plain zip or tar, with each file once"
 
 @dataclass
 class _Unpacking:
-    """What goes for an archive and those in it. left_bytes: may still be unpacked. paths: of the files so far."""
+    """What goes for an archive and those in it. left_bytes: may still be unpacked."""
 
     encoding: str | None
     left_bytes: int
-    paths: set[str] = field(default_factory=set)
 
-    def expect_safe(self, folder: Path, name: str, size_bytes: int, is_folder: bool) -> None:
-        """Raise TarError for a member outside the folder, for a second one with its path, and for too much of all."""
+    def expect_safe(self, name: str, size_bytes: int) -> None:
+        """Raise TarError for a member outside the folder, and for too much of all."""
         path = PureWindowsPath(name)  # which knows drives, and both separators
         if path.root or ".." in path.parts:
             raise tarfile.TarError(f"{name[:100]!r} leads out of the folder")
-        if str(folder / name) in self.paths:
-            raise tarfile.TarError(f"{name[:100]!r} is in it twice")
         if size_bytes > self.left_bytes:
             raise tarfile.TarError(f"{name[:100]!r} makes it larger than an archive of its size may be")
         self.left_bytes -= size_bytes
-        if not is_folder:
-            self.paths.add(str(folder / name))
 
     def decoded(self, raw: bytes) -> str:
         """Return a name from UTF-8, as nearly no name in another encoding is, else from the encoding that is given."""
@@ -75,9 +70,14 @@ def unpack(archive: Path, folder: Path, *, nested: bool = False, encoding: str |
                 _extract(tar, folder, nested, state)
             return
         with _open_zip(archive) as files:
+            paths = set()
             for info in files.infolist():
                 info.filename = _name_in_zip(info, state).replace("\\", "/")  # as programs of Windows write it
-                state.expect_safe(folder, info.filename, info.file_size, info.is_dir())
+                state.expect_safe(info.filename, info.file_size)
+                path = Path(info.filename)
+                if path in paths and not info.is_dir():  # in a tar, a second one stands for the first: tar --update
+                    raise zipfile.BadZipFile(f"{info.filename[:100]!r} is in it twice")
+                paths.add(path)
                 files.extract(info, folder)
     except UnicodeError as error:
         example = ascii(getattr(error, "object", error))[:60]
@@ -116,7 +116,7 @@ def _name_in_zip(info: zipfile.ZipInfo, state: _Unpacking) -> str:
 def _extract(tar: tarfile.TarFile, folder: Path, nested: bool, state: _Unpacking) -> None:
     for member in members_of(tar):
         member.name = state.decoded(member.name.encode("utf-8", "surrogateescape"))
-        state.expect_safe(folder, member.name, member.size, member.isdir())
+        state.expect_safe(member.name, member.size)
         path = folder / member.name
         if nested and path.suffix == ".tar" and member.isreg() and not is_added_by_system(path.name):
             with tarfile.open(fileobj=tar.extractfile(member), mode="r:", encoding="utf-8") as inner:
