@@ -38,6 +38,12 @@ def config_of(folder, **commands):
     return write_config(folder, {"experiments": {"beside": experiment}})
 
 
+def verified(results):
+    """What verify.py prints."""
+    script = REPOSITORY / "workflow" / "scripts" / "verify.py"
+    return subprocess.run([sys.executable, script, results], capture_output=True, text=True, env=environment()).stdout
+
+
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     folder = tmp_path_factory.mktemp("commands")
@@ -56,9 +62,7 @@ def test_a_command_is_a_row_of_the_report_and_not_certified(done):
     assert (runs[runs["recipe"] == "diverging"]["status"] == "diverged").all()
     for record in done.results.glob("runs/beside/good/**/repeat-*/record.json"):
         (record.parent / "work" / "record.json").write_text("a file of the command's that is called like ours")
-    script = REPOSITORY / "workflow" / "scripts" / "verify.py"
-    checked = subprocess.run([sys.executable, script, done.results], capture_output=True, text=True, env=environment())
-    assert checked.returncode == 0, checked.stdout
+    assert verified(done.results).startswith("no problems in ")
     page = (done.results / "report" / "index.html").read_text()
     assert "good, a command" in page and "Not certified: nothing shows what this command trains." in page
     assert "certificates/beside/good" not in page
@@ -108,4 +112,8 @@ def test_failing_commands_stop_no_other_run_and_a_wrong_file_is_not_run(tmp_path
     assert "alone: good, a command" in process.printed
     (record,) = tmp_path.glob("results/runs/alone/**/repeat-*/record.json")
     assert "/good/" in str(record)
+    name = write_config(tmp_path, {"experiments": {"alone": experiment | {"commands": {"good": good}}}})
+    process = snakemake(tmp_path, "results/paper", "--cores", "2", "--configfile", name)
+    assert process.returncode == 0 and "For a paper: " not in process.printed
+    assert verified(tmp_path / "results").startswith("no problems in ")
     assert not (tmp_path / "results" / "datasets").exists()

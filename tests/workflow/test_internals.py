@@ -121,7 +121,7 @@ EXPECTED = {
     "compares_parameters": True, "has_no_hooks": False, "hides_jobs": True, "is_dry_run": False, "has_colour": False,
     "runs_here": True, "cluster_profile": None, "deployment_methods": [], "changes_paths": False,
     "given_config": [["default.yaml"], {}, None], "deployment_prefix": "", "add_container_option": " --nv",
-    "make_folder_by": "again",
+    "make_folder_by": "folder/",
     "ancient": True, "before_update": True, "set_group_size": 3, "replace_terminal_handler": "Passing",
     "make_again": None, "jobs_to_run": ["again", "all"], "lift_job_rate": False, "submitted_rules": ["again", "all"],
     "replace_all_handlers": 1,

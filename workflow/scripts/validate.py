@@ -8,7 +8,7 @@ from trainmark.config.load import default_config, load_config
 from trainmark.errors import run_command
 from trainmark.machine.gpus import find_gpus
 from trainmark.plan.forecast import estimate
-from trainmark.plan.matrix import expand_runs, why_no_verdict, with_devices
+from trainmark.plan.matrix import asks_for_gpus, expand_runs, why_no_verdict, with_devices
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
         print(keys_page())
         return
     loaded, catalogue = load_config(arguments.config)
-    config = with_devices(loaded, gpu_found=bool(find_gpus()))
+    config = with_devices(loaded, gpu_found=asks_for_gpus(loaded) and bool(find_gpus()))
     runs = expand_runs(config)
     for name, experiment in config["experiments"].items():
         count = _runs(sum(run.experiment == name for run in runs))

@@ -77,8 +77,25 @@ def test_what_has_a_limit_is_not_found():
     assert without_limit("def f():\n    with subprocess.Popen(a) as b:\n        b.communicate(timeout=5)\n") == []
 
 
-def test_a_program_that_asks_gets_no_answer():
-    assert programs.run_program(["sh", "-c", "read answer || echo none"]).stdout == "none\n"
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("read answer || echo none", "none\n"),
+        ("echo Submitted batch job 77; sleep 20 &", "Submitted batch job 77\n"),
+        ("sleep 20", "`sh -c sleep 20` has not answered in 1 seconds"),
+    ],
+)
+def test_a_program_is_waited_for_alone_and_not_for_what_it_left_or_once_it_can_not_be_killed(monkeypatch, script, said):
+    """A program that asks gets no answer."""
+    monkeypatch.setattr(programs, "SECONDS", 1)
+    monkeypatch.setattr(programs, "_kill", lambda _: None)
+    begin = time.monotonic()
+    try:
+        text = programs.run_program(["sh", "-c", script]).stdout
+    except TrainmarkError as error:
+        text = str(error)
+    assert text.startswith(said)
+    assert time.monotonic() - begin < 15
 
 
 def has_ended(file):

@@ -27,6 +27,10 @@ def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("packed") / "results"
     write_campaign("two trainers", folder, drawn=False)
     (folder / "logs").mkdir()
+    (folder / "paper" / ".git").mkdir(parents=True)
+    (folder / "paper" / ".git" / "config").write_text("token")
+    (folder / "paper" / "numbers.tex").write_text("ours")
+    (folder / "paper" / "files.json").write_text('["files.json", "numbers.tex"]')
     (folder / "logs" / "train.log").write_text("a log")
     (folder / "datasets" / "digits" / "raw").mkdir()
     (folder / "datasets" / "digits" / "raw" / "digits.csv").write_text("data")
@@ -64,6 +68,7 @@ def test_it_has_what_others_need_and_sums_that_name_a_changed_file(results, clon
     root = tmp_path / "archive"
     files = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
     assert {"README.md", "CITATION.cff", "config.json", "source/CITATION.cff", "results/tables/tidy.csv"} <= files
+    assert {name for name in files if "paper" in name} == {"results/paper/files.json", "results/paper/numbers.tex"}
     assert not [name for name in files if "logs" in name or "raw" in name]
     assert "experiments" in json.loads((root / "config.json").read_text())
     assert LICENSE in (root / "README.md").read_text()
@@ -117,8 +122,17 @@ NONE = "is no git clone with a commit that could be packed: "
         (f"{COPY}; cd other; git add .; git -c user.name=a -c user.email=a@b commit -qm copy", {}, "other/clone", LIES),
         ("rm -rf clone/.git", {}, "clone", f"{NONE}fatal: not a git repository"),
         ("cd clone; git update-ref -d HEAD; git rm -rq --cached .", {}, "clone", f"{NONE}fatal: Needed a single rev"),
-        (":", {"PATH": "other"}, "clone", f"{NONE}.*No such file or directory: 'git'"),
+        (":", {"PATH": "other"}, "clone", "there is no git on the PATH"),
         ("echo >> clone/library/code.py", {}, "clone", "library/code.py was changed and not committed; commit it"),
+        *(
+            (
+                f"cd clone; git update-index --{hides} *.cff; echo >> CITATION.cff",
+                {},
+                "clone",
+                "CITATION.cff may have changes that git was told to hide",
+            )
+            for hides in ("assume-unchanged", "skip-worktree")
+        ),
         ("cd clone; git mv library/code.py b", {}, "clone", "clone/b was changed and not committed; commit it"),
     ],
 )

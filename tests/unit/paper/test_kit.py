@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 from fabricated_campaigns import write_campaign
+from harness import on_path
 
 from trainmark.errors import DataError
 from trainmark.paper import numbers as numbers_module
-from trainmark.paper.kit import make_kit
+from trainmark.paper.kit import _compile, make_kit
 from trainmark.plan.plan_file import read_plan
 from trainmark.records.record import read_record
 from trainmark.tables.formatting import format_figure
@@ -167,9 +168,9 @@ def test_the_same_results_give_the_same_bytes_elsewhere(results, kit, tmp_path, 
     for file in (outdated, own):
         (again / file).parent.mkdir(parents=True, exist_ok=True)
         (again / file).write_text("")
-    (again / "files.json").write_text(json.dumps([str(outdated)]))
+    (again / "files.json").write_text(json.dumps([str(outdated), "files.json"]))
     (again / "methods.tex").write_text("mine")
-    with pytest.raises(DataError, match=r"methods.tex is a file of your own, .* rename yours"):
+    with pytest.raises(DataError, match=r"methods.tex is your own, .* rename yours"):
         kit_of(results, again)
     assert len(list(again.rglob("*.*"))) == 4
     (again / "methods.tex").unlink()
@@ -180,3 +181,54 @@ def test_the_same_results_give_the_same_bytes_elsewhere(results, kit, tmp_path, 
     assert {path.relative_to(again) for path in again.rglob("*") if path.is_file()} == files | {own}
     assert (Path("example.pdf") in files) == bool(shutil.which("latexmk"))
     assert [name for name in files if (kit / name).read_bytes() != (again / name).read_bytes()] == []
+
+
+NOT_OURS = "files.json is not one that trainmark wrote: rename yours"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "refusal"),
+    [
+        ("files.json", '["main.tex", "refs.bib"]', NOT_OURS),
+        ("files.json", '{"files.json": "main.tex"}', NOT_OURS),
+        ("files.json", '["files.json", "../main.tex"]', NOT_OURS),
+        ("files.json", '["files.json", 1]', NOT_OURS),
+        ("files.json", "<<<<<<< HEAD", NOT_OURS),
+        ("files.json/a", "", NOT_OURS),
+        ("methods.tex/a", "", "methods.tex is your own"),
+        ("tables", "", "tables is your own"),
+        ("example.pdf", "mine", "example.pdf is your own"),
+    ],
+)
+def test_what_the_user_has_in_the_folder_stays(results, kit, tmp_path, file, text, refusal):
+    if file == "example.pdf" and not (kit / file).exists():
+        pytest.skip("latexmk is not installed")
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    for name in ("main.tex", file):
+        (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match=refusal):
+        kit_of(results, tmp_path)
+    assert [(tmp_path / name).read_text() for name in ("main.tex", file)] == [text] * 2
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("#!/nowhere/perl\n", "No such file or directory"),
+        ("#!/bin/sh\n", "no reason"),
+        (
+            "#!/bin/sh\necho on; echo sh: 1: pdflatex: not found >&2; echo Errors, so I did not >&2; exit 12\n",
+            "sh: 1: pdf",
+        ),
+        (
+            "#!/bin/sh\necho Options: -halt-on-error; echo ! Undefined.; echo Errors, so I did not; exit 12\n",
+            "Undefined.",
+        ),
+        ("#!/bin/sh\necho ${TEXMFHOME-not} ${max_print_line-set}\n", "not set"),
+    ],
+)
+def test_why_there_is_no_pdf_is_told(tmp_path, monkeypatch, program, said):
+    for name in ("TEXMFHOME", "max_print_line"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("PATH", on_path(tmp_path, program, name="latexmk").partition(":")[0])
+    assert re.match(rf"; LaTeX can't compile example.tex \((\[.*\] )?{re.escape(said)}", _compile(tmp_path))

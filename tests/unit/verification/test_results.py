@@ -189,6 +189,7 @@ def test_what_cannot_be_compared_is_told(folder):
     shutil.copy(figure, earlier)
     figure.write_bytes(figure.read_bytes().replace(matplotlib.__version__.encode(), b"0.1"))
     shutil.rmtree(folder / "datasets")
+    write_json(folder / "paper" / "files.json", ["files.json"])
     found = verify_results(folder, data=True)
     assert found.problems == []
     assert found.facts[:2] == [

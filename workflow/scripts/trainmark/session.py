@@ -28,7 +28,7 @@ from trainmark.plan.environments import (
     required_image,
 )
 from trainmark.plan.file_times import check_file_times, keep_digests, raise_times, restore_order
-from trainmark.plan.matrix import with_devices
+from trainmark.plan.matrix import asks_for_gpus, with_devices
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, read_plan, refuse_other_folders
 from trainmark.plan.products import PLAN_FILE, RECORD_FILE
 from trainmark.plan.reruns import runs_to_repeat
@@ -103,7 +103,7 @@ class Session:
         self._config, catalogue = load_config(*given, fetches=self._plans)
         self._terminal = Terminal(sys.stderr)  # writes on after its pipe has ended (snakemake ... 2>&1 | head)
         self._partial = PARTIAL_VARIABLE in os.environ  # tables and report after jobs that failed (plan/hooks.py)
-        self._gpu_found = self._plans and bool(find_gpus())
+        self._gpu_found = self._plans and asks_for_gpus(self._config) and bool(find_gpus())
         self._display: WorkflowDisplay | None = None
         self._lock: ExitStack | None = None
         self._jobs: list = []

@@ -5,7 +5,7 @@ import platform
 import shutil
 from collections.abc import Sequence
 
-from trainmark.errors import CLUSTER_VARIABLE
+from trainmark.errors import CLUSTER_VARIABLE, HangError
 from trainmark.machine.cpus import bind
 from trainmark.machine.programs import run_program
 from trainmark.machine.variables import unset_settings
@@ -40,6 +40,8 @@ def _listing() -> list[str]:
         listing = run_program(["nvidia-smi", "-L"])
     except OSError:
         return []
+    except HangError as error:
+        raise HangError(f"{error}; with CUDA_VISIBLE_DEVICES='' in the environment, no GPU is looked for") from error
     return [line.rstrip() for line in listing.stdout.splitlines()]
 
 

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from textwrap import shorten
 
 from trainmark.errors import HangError
@@ -31,12 +32,17 @@ def read_program(
     Raises HangError after SECONDS, and OSError if it can't be started. It and all that it started are killed then, and
     when this process is interrupted.
     """
-    pipe = subprocess.PIPE
-    with subprocess.Popen(words, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+    # Files, not pipes: these end with the last child of the program, which may be one that it left behind.
+    with TemporaryFile() as asked, TemporaryFile() as printed, TemporaryFile() as errors:
+        asked.write(given)
+        asked.seek(0)
+        process = subprocess.Popen(words, cwd=cwd, env=env, stdin=asked, stdout=printed, stderr=errors)
         try:
-            printed, errors = process.communicate(given, timeout=SECONDS)
+            process.wait(timeout=SECONDS)
         except BaseException as error:
             _kill(process.pid)
+            with suppress(subprocess.TimeoutExpired):  # it waits for a disk, or became another user
+                process.wait(timeout=5)
             if isinstance(error, subprocess.TimeoutExpired):
                 command = shorten(" ".join(words), 100, placeholder=" ...")
                 raise HangError(
@@ -44,7 +50,9 @@ def read_program(
                     "waits for"
                 ) from error
             raise
-    return subprocess.CompletedProcess(words, process.returncode, printed, errors)
+        for stream in (printed, errors):
+            stream.seek(0)
+        return subprocess.CompletedProcess(words, process.returncode, printed.read(), errors.read())
 
 
 def _kill(process_id: int) -> None:

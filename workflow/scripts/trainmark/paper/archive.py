@@ -8,16 +8,17 @@ from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 
-from trainmark.errors import DataError, HangError
+from trainmark.errors import DataError
 from trainmark.files.whole import written_whole
 from trainmark.machine.git import git
+from trainmark.paper.kit import kit_files
 from trainmark.report.page import config_to_reproduce
 from trainmark.tables.results import Results
 
 KEPT = (
     "plan.json", "summary.json", "runs/**/record.json", "runs/**/evaluation.json", "runs/**/weights.npz",
     "certificates/**/*.json", "evaluations/**/*.json", "tuning/**/*.json", "peaks/*.json", "tables/*", "figures/**/*",
-    "report/*", "paper/**/*", "datasets/*/mean.*", "datasets/*/sources.json", "datasets/*/prepared/manifest.json",
+    "report/*", "datasets/*/mean.*", "datasets/*/sources.json", "datasets/*/prepared/manifest.json",
 )  # fmt: skip
 """What is packed of a results folder: not the data that were trained on, nor logs."""
 
@@ -56,6 +57,8 @@ def pack(results: Results, plan: Mapping, clone: Path, out: Path, licence: str) 
     for pattern in KEPT:
         files = filter(Path.is_file, results.folder.glob(pattern))
         content |= {f"results/{file.relative_to(results.folder)}": file for file in files}
+    paper = (results.folder / "paper" / name for name in kit_files(results.folder / "paper"))
+    content |= {f"results/{file.relative_to(results.folder)}": file for file in paper if file.is_file()}
     content |= {f"source/{name}": data for name, data in source.items()}
     sums = ""
     with written_whole(out) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -79,6 +82,14 @@ def _commit(clone: Path) -> str:
     top = Path(os.fsdecode(_git(clone, "rev-parse", "--show-toplevel").removesuffix(b"\n")))
     if not top.samefile(clone):
         raise DataError(f"{clone} is no git clone but lies in that of {top}: call archive.py in a clone of trainmark")
+    for entry in os.fsdecode(_git(clone, "ls-files", "-vz")).split("\0"):
+        tag, _, name = entry.partition(" ")
+        if tag.islower() or (tag == "S" and (clone / name).exists()):
+            option = "--no-assume-unchanged" if tag.islower() else "--no-skip-worktree"
+            raise DataError(
+                f"{clone / name} may have changes that git was told to hide; call `git -C {clone} update-index "
+                f"{option} {name}` first"
+            )
     if changed := os.fsdecode(_git(clone, "status", "--porcelain", "-z", "--untracked-files=no")):
         file = changed[3:].partition("\0")[0]
         raise DataError(f"{clone / file} was changed and not committed; commit it, so that the archive has the code")
@@ -104,7 +115,9 @@ def _git(clone: Path, *arguments: str, given: bytes = b"") -> bytes:
     """Return the output of a git command. Raises DataError if it fails."""
     try:
         return git(*arguments, folder=clone, given=given)
-    except (OSError, subprocess.SubprocessError, HangError) as error:
+    except FileNotFoundError as error:
+        raise DataError(f"there is no git on the PATH, which reads the commit of {clone}: install git") from error
+    except (OSError, subprocess.SubprocessError) as error:
         said = getattr(error, "stderr", None) or str(error).encode()
         raise DataError(
             f"{clone} is no git clone with a commit that could be packed: {said.decode(errors='replace').strip()}"

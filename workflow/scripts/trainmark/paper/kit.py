@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,6 +41,12 @@ NO_LATEX = "; example.tex was not compiled: there is no latexmk (in Debian with 
 
 REPRODUCIBLE = {"SOURCE_DATE_EPOCH": "0", "FORCE_SOURCE_DATE": "1", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 """Environment variables with which the same source gives the same PDF, byte for byte."""
+
+SETS_TEX = re.compile("^TEX|(INPUTS|FONTS)$|[a-z]")
+"""Names of environment variables that set what TeX reads and prints."""
+
+TOLD = re.compile(r"^(!.*|.*(not found|can't find|error while).*)$", re.IGNORECASE | re.MULTILINE)
+"""The line in which a program says why LaTeX ended. latexmk's own last lines say only that it did."""
 
 
 def make_kit(folder: Path, plan: Mapping, out: Path, *, compiles: bool = True) -> str:
@@ -116,24 +124,45 @@ def _figures(
         yield group, names
 
 
+def kit_files(folder: Path) -> set[str]:
+    """Return the paths, in the folder of a kit, of what was made there. Raises DataError if the list is not ours."""
+    listed = folder / PAPER_FILES
+    if not os.path.lexists(listed):
+        return set()
+    with suppress(FileNotFoundError, IsADirectoryError, ValueError, RecursionError, TypeError):
+        names = json.loads(listed.read_text(encoding="utf-8"))
+        leaves = any(Path(name).is_absolute() or ".." in Path(name).parts for name in names)  # TypeError: not of texts
+        if isinstance(names, list) and PAPER_FILES in names and not leaves:
+            return set(names)
+    raise DataError(f"{listed} is not one that trainmark wrote: rename yours")
+
+
 def _replace(out: Path, kit: Path) -> None:
     """Copy the files of a new kit, each whole or not at all, and remove those of an earlier call that it has not."""
     listed = out / PAPER_FILES
     made = {file.relative_to(kit).as_posix() for file in kit.rglob("*") if file.is_file()}
-    earlier = set(json.loads(listed.read_text(encoding="utf-8")) if listed.exists() else []) - {PAPER_FILES}
+    earlier = kit_files(out) - {PAPER_FILES}
+    ours = earlier | ({EXAMPLE_PDF} if "example.tex" in earlier else set())  # also compiled by hand
 
     def write_list(names: Iterable[str]) -> None:
         write_text(listed, json.dumps(sorted([*names, PAPER_FILES]), indent=1) + "\n")
 
-    for name in made - earlier - {EXAMPLE_PDF}:
-        if (out / name).exists() and (out / name).read_bytes() != (kit / name).read_bytes():
-            raise DataError(f"{out / name} is a file of your own, and the kit has one of this name; rename yours")
+    for name in sorted(made):
+        file, folders = out / name, map(out.joinpath, Path(name).parents)
+        own = [one for one in folders if os.path.lexists(one) and not one.is_dir()]
+        if os.path.lexists(file) and not (
+            file.is_file() and (name in ours or file.read_bytes() == (kit / name).read_bytes())
+        ):
+            own.append(file)
+        if own:
+            raise DataError(f"{own[0]} is your own, and the kit has a file or folder of this name; rename yours")
     write_list(made | earlier)  # a call that is stopped here leaves no file that none lists
     for name in made:
         with written_whole(out / name) as part:
             shutil.copyfile(kit / name, part)
     for name in earlier - made:
-        (out / name).unlink(missing_ok=True)
+        if (out / name).is_file():
+            (out / name).unlink()
     write_list(made)
 
 
@@ -143,14 +172,15 @@ def _compile(kit: Path) -> str:
         return NO_LATEX
     with TemporaryDirectory() as scratch:
         command = ["latexmk", "-norc", "-pdf", "-interaction=nonstopmode", "-halt-on-error", f"-outdir={scratch}"]
-        own = {name: value for name, value in os.environ.items() if not name.endswith("INPUTS")}
+        kept = {name: value for name, value in os.environ.items() if not SETS_TEX.search(name)}
         try:
-            done = run_program([*command, "example.tex"], cwd=kit, env=own | REPRODUCIBLE)
-        except HangError as error:
+            done = run_program([*command, "example.tex"], cwd=kit, env=kept | REPRODUCIBLE)
+        except (OSError, HangError) as error:
             return f"; LaTeX can't compile example.tex ({error})"
-        if done.returncode:
-            lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-            reason = next((line[2:] for line in lines if line.startswith("!")), lines[-1] if lines else "no reason")
+        if done.returncode or not Path(scratch, EXAMPLE_PDF).is_file():
+            printed = (done.stdout + done.stderr).strip()
+            told = TOLD.search(printed)
+            reason = told.group().removeprefix("! ") if told else printed.rpartition("\n")[2] or "no reason"
             return f"; LaTeX can't compile example.tex ({reason})"
         shutil.copyfile(Path(scratch, EXAMPLE_PDF), kit / EXAMPLE_PDF)
         return ""

@@ -21,7 +21,15 @@ from trainmark.machine.ranks import check_launcher
 from trainmark.plan.campaign import Campaign
 from trainmark.plan.display import Failure
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, write_plan
-from trainmark.plan.products import PLAN_FILE, RECORD_FILE, RESULTS, TRAINING_RULES, described, prepared_folder
+from trainmark.plan.products import (
+    PAPER_FOLDER,
+    PLAN_FILE,
+    RECORD_FILE,
+    RESULTS,
+    TRAINING_RULES,
+    described,
+    prepared_folder,
+)
 from trainmark.plan.run import trainer_in
 from trainmark.records.attempts import forget_others, set_aside
 
@@ -183,5 +191,6 @@ def print_results(campaign: Campaign, stream: Terminal) -> None:
     summary, page = Path(f"{RESULTS}/tables/summary.txt"), Path(PAGE)
     if campaign.runs and summary.exists() and page.exists():
         # In front: behind --configfile and other options it would be taken for one of their values.
-        paper = "For a paper: this call with results/paper in front: snakemake results/paper ..."
-        print(f"\n{summary.read_text()}\n{paper}\nReport: {page.resolve()}", file=stream)
+        paper = "For a paper: this call with results/paper in front: snakemake results/paper ...\n"
+        paper = "" if {PAPER_FOLDER, f"{PAPER_FOLDER}/"} & set(sys.argv) else paper
+        print(f"\n{summary.read_text()}\n{paper}Report: {page.resolve()}", file=stream)

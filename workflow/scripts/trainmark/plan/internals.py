@@ -109,8 +109,10 @@ def make_folder_by(workflow: Any, folder: str, stamp: str) -> None:
     apply = paths.apply_default_storage
 
     def apply_to_stamp(path: Any) -> Any:
-        is_folder = isinstance(path, str) and path.rstrip("/").endswith(folder) and os.path.relpath(path) == folder
-        return apply(stamp if is_folder else path)
+        # Only what the call asks for: inputs of rules are read before its settings are known, or once there are jobs.
+        if workflow.dag_settings is None or workflow._dag is not None or not isinstance(path, str):
+            return apply(path)
+        return apply(stamp if path.rstrip("/").endswith(folder) and os.path.relpath(path) == folder else path)
 
     paths.apply_default_storage = apply_to_stamp
 

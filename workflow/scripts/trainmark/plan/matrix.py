@@ -18,6 +18,11 @@ AXES = ("epochs", "recipes", "datasets", *KEYS)
 """The keys of an experiment that hold a list. The matrix is their product with the repeats."""
 
 
+def asks_for_gpus(config: Mapping) -> bool:
+    """Return whether an experiment has the device gpu or auto."""
+    return any(one["devices"] == "auto" or "gpu" in one["devices"] for one in config["experiments"].values())
+
+
 def with_devices(config: Mapping, gpu_found: bool) -> dict:
     """Resolve the devices of each experiment: "auto" is the CPU and, if a GPU was found, the GPU.
 

@@ -25,7 +25,7 @@ from trainmark.plan.matrix import expand_runs, trained_order
 from trainmark.plan.plan_file import read_plan, refuse_other_folders
 from trainmark.plan.products import MANIFEST, PAPER_FILES
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.recipes.command import FRAMEWORK
+from trainmark.recipes.command import DATASET, FRAMEWORK
 from trainmark.records.evaluation import agrees, read_evaluation_of_removed
 from trainmark.records.record import AGAIN
 from trainmark.report.collected import collected, write_tables
@@ -200,12 +200,13 @@ def _make_again(folder: Path, again: Path, plan: Mapping) -> None:
         trainers = {trainer for *of_run, trainer, _, _ in runs if tuple(of_run) == group}
         options = FigureOptions.of(options_of_group(plan["config"]["figures"], trainers))
         save_figures(read_data(group, again, options), again.joinpath("figures", *group), known_figures())
-    if (folder / "datasets").is_dir():  # the report also shows the datasets
+    # The report, and with it the paper, also shows the datasets. Commands have none.
+    if (folder / "datasets").is_dir() or all(dataset == DATASET for _, _, dataset, *_ in runs):
         (again / "report").mkdir()
         for name, text in zip(("report/index.html", "summary.json"), render(read_results(again), plan), strict=True):
             write_text(again / name, text)
-    if (folder / "paper" / PAPER_FILES).exists():
-        make_kit(again, plan, again / "paper", compiles=False)
+        if (folder / "paper" / PAPER_FILES).exists():
+            make_kit(again, plan, again / "paper", compiles=False)
 
 
 def _is_as_made(again: Path, file: Path) -> bool:
