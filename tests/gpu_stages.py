@@ -383,7 +383,6 @@ def stand_in(folder: Path) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(filter(None, [*paths, os.environ.get("PYTHONPATH")])),
         "CUPY_CACHE_DIR": str(folder),
         STAND_IN: "1",
-        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2",
     }
 
 

@@ -26,6 +26,7 @@ def use_second_device():
     """Let JAX put its arrays on the second CPU device, unless it is hidden."""
     import jax
 
+    jax.config.update("jax_num_cpu_devices", 2)  # the adapters ask for one
     for gpu in second_device.gpus(jax):
         jax.config.update("jax_default_device", gpu)
 
