@@ -159,7 +159,7 @@ def test_a_process_that_cannot_be_started(arrays, monkeypatch):
     monkeypatch.setattr(process, "start", start)
     with pytest.raises(
         LoaderError,
-        match=r"could not be started .Resource temporarily unavailable.; raise the limit of .*; allowed: fewer",
+        match=r"could not be started .Resource temporarily unavailable.; .*raise the limit of .*; allowed: fewer",
     ):
         open_streams(arrays.folder, None, TRANSFORM, "float32", SETTINGS, 2)
     assert not psutil.wait_procs([psutil.Process(pid) for pid in started if psutil.pid_exists(pid)], timeout=10)[1]

@@ -360,7 +360,7 @@ def _lock_folder() -> Path:
 
 def _no_locks(folder: Path, error: OSError) -> DeviceError:
     writable = "make it writable for every user of this host (chmod 1777, and chmod 666 the files in it)"
-    said = f"({error.strerror}); {writable}" if error.errno == errno.EACCES else why(error, writable)
+    said = why(error, writable) + (f", and {writable}" if error.errno == errno.EACCES else "")
     site = " or, as lock_folder, in the site file" if CLUSTER_VARIABLE in os.environ else ""
     return DeviceError(
         f"the folder of locks, {folder}, can't be used {said}, or name another one in {LOCK_FOLDER_VARIABLE}{site}"
