@@ -55,18 +55,21 @@ UNRESOLVED = ("unshare", "--uts", "--map-root-user", "sh", "-c", 'hostname no-su
 
 PROXY = "http://192.0.2.1:3128"
 
+FLAX_AROUND = {
+    "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
+    "JAX_COORDINATOR_ADDRESS": "192.0.2.1:9",
+}
+
 
 @pytest.mark.parametrize(
     ("framework", "around"),
     [
-        ("flax", {"http_proxy": PROXY, "GRPC_ADDRESS_HTTP_PROXY": PROXY}),
-        ("flax", {"grpc_proxy": PROXY, "no_proxy": "example.org", "JAX_COORDINATOR_ADDRESS": "192.0.2.1:9"}),
-        ("flax", {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}),
-        ("flax", {"before": UNRESOLVED}),
+        ("flax", FLAX_AROUND | {"http_proxy": PROXY, "GRPC_ADDRESS_HTTP_PROXY": PROXY}),
+        ("flax", {"before": UNRESOLVED, "grpc_proxy": PROXY, "no_proxy": "example.org"}),
         ("torch", {"before": UNRESOLVED}),
         ("torch", {"GLOO_SOCKET_IFNAME": "no-such-if", "MASTER_ADDR": "192.0.2.1", "WORLD_SIZE": "7"}),
     ],
-    ids=["proxy", "gRPC's proxy", "devices", "name, flax", "name, torch", "interface"],
+    ids=["proxy and devices", "gRPC's proxy and name", "name", "interface"],
 )
 def test_workers_of_one_host_find_each_other_whatever_the_environment(framework, around):
     if known_frameworks()[framework].missing_packages():
