@@ -288,11 +288,19 @@ ONE_NAME_SEVERAL_VALUES = {
     ),
     "a row without a number": (*of_table("1,.5,", ",.45,"), r"without the number of its epoch .* \(loss 0.45\)"),
     "a name of a column in a row": (*of_table("1,.5,loss", "2,.4,loss"), [[0.5, 0.4]]),
+    "a header again, with a number in a name": (
+        *of_table("1,.5,", "epoch,loss,top-5", "2,.4,", header="epoch,loss,top-5"), [[0.5, 0.4]],
+    ),
     "an accuracy in float32": (*of_regex(PATTERN, f"{line(1, .5, 1.0000001192)} | {line(2, .4, 1)}"), [[0.5, 0.4]]),
     "a key of JSON": (*of_json('{"epoch": 1, "loss": 0.5, " loss": 0.6}'), "has 0.5 and 0.6 as 'loss' in one object"),
     "an equal key of JSON": (*of_json('{"epoch": 1, "loss": 0.5, "loss": 0.5}'), [[0.5, 0.4]]),
     "scalars in two folders": (*of_board((108, 1, "validation/loss", 7.0, "validation/a")), [[0.5, 0.4], [0.6, "NaN"]]),
     "an equal scalar": (*of_board((104, 2, "loss", float("nan"), "b")), [[0.5, 0.4], [0.6, "NaN"]]),
+    "an accuracy that is NaN": (
+        BOARD | {"columns": BOARD["columns"] | {"test_accuracy": "accuracy"}},
+        [*of_board()[1], *of_board((104, 2, "accuracy", float("nan"), "a"))[1][-1:]],
+        [[0.5, 0.4], [0.6, "NaN"]],
+    ),
     "scalars of two ranks": (*of_board((104, 2, "loss", 0.25, "b")), "the tag loss at step 2: nan in a and 0.25 in b"),
     "scalars in other folders": (
         BOARD, chunks_of(json.dumps([1.0, 1, "validation/loss", 0.5, "a"])), "lacks the tag loss; it has validation"

@@ -15,6 +15,9 @@ from trainmark.recipes.command import columns_of
 NO_VALUES = ("", "na", "n/a", "none", "null")
 """What stands in a cell that is not filled, in lower case. NaN is a value: the loss of a training that diverged."""
 
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+"""A cell that no header has."""
+
 
 def read_entries(metrics: Mapping, text: Chunks, path: Path | None) -> list[Entry]:
     """Return what the command reported of each epoch, in order, with the reports of one epoch merged.
@@ -82,12 +85,14 @@ def _csv(metrics: Mapping, text: Chunks, _: Path | None) -> Iterator[Entry]:
         if not line.strip():
             continue
         mark = next((mark for mark in ";\t" if mark in line), ",")
-        if not header or (names & {*_cells(line, mark)} and not re.search(r"(^|\W)\d", line)):  # again, or another
-            header, delimiter = _cells(line, mark), mark
+        cells = _cells(line, mark)
+        if not header or (names & {*cells} and not any(map(NUMBER.fullmatch, cells))):  # again, or another
+            header, delimiter = cells, mark
             headers += header
             _check_header(metrics, header)
             continue
-        cells = _cells(line, delimiter)
+        if mark != delimiter:
+            cells = _cells(line, delimiter)
         if any(cells[len(header) :]):
             raise CommandError(
                 f"{source_of(metrics)} has {len(cells)} values in the line {shown(line)}, and its header has "
@@ -124,9 +129,10 @@ def _row(metrics: Mapping, row: Mapping[str, Any], where: str, seen: float | Non
 
 def _json_lines(metrics: Mapping, text: Chunks, _: Path | None) -> Iterator[Entry]:
     """Lines that are no JSON object, or that hold none of the metrics, are of other events."""
+    dictionary = _object_of(metrics)
     for seen, line in lines_of(text):
         try:
-            row = json.loads(line.strip().rstrip(","), object_pairs_hook=_object_of(metrics))
+            row = json.loads(line.strip().rstrip(","), object_pairs_hook=dictionary)
         except (ValueError, RecursionError):
             continue
         if isinstance(row, dict):
@@ -136,10 +142,12 @@ def _json_lines(metrics: Mapping, text: Chunks, _: Path | None) -> Iterator[Entr
 def _object_of(metrics: Mapping) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
     """Return a function from the pairs of a JSON object to its dictionary, which refuses two values for one column."""
 
+    columns = {*columns_of(metrics).values()}
+
     def dictionary(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         row: dict[str, Any] = {}
         for key, value in ((key.strip(), value) for key, value in pairs):
-            if str(row.get(key, value)) != str(value) and key in columns_of(metrics).values():
+            if key in row and key in columns and str(row[key]) != str(value):
                 raise CommandError(f"{source_of(metrics)} has {row[key]} and {value} as {shown(key)} in one object")
             row[key] = value
         return row
@@ -170,7 +178,9 @@ def _tensorboard(metrics: Mapping, text: Chunks, _: Path | None) -> Iterator[Ent
         found.add(tag)
         if tag not in names:
             continue
-        number = numbers_of(metrics, {names[tag]: value}, f"step {step} of the tag {tag}")[names[tag]]
+        number = numbers_of(metrics, {names[tag]: value}, f"step {step} of the tag {tag}").get(names[tag])
+        if number is None:  # an accuracy that is NaN
+            continue
         is_new = (step, tag) not in places
         earlier, earlier_file = places.setdefault((step, tag), (number, file))
         if not equal(earlier, number):
