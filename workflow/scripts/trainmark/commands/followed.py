@@ -2,9 +2,11 @@
 
 import os
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
 
 from trainmark.commands.entries import Chunks
@@ -62,7 +64,6 @@ class FollowedFile:
 
     def end(self, seen: float) -> None:
         """Read the file as it is at its end, whatever was seen before."""
-        self.look(seen)
         data = self._read(0)
         if data != b"".join(data for _, data in self.chunks):
             self._replace(data, seen)
@@ -109,11 +110,8 @@ def _keyed(chunks: Chunks) -> Iterator[tuple[float | None, Key, bytes]]:
 
 
 def _lines(chunks: Chunks) -> Iterator[tuple[float | None, bytes]]:
-    rest, seen = b"", None
-    for seen, data in chunks:
-        *complete, rest = (rest + data).splitlines(keepends=True) or [b""]
-        if rest.endswith(b"\n"):
-            complete, rest = [*complete, rest], b""
-        yield from ((seen, line) for line in complete)
-    if rest:
-        yield seen, rest
+    ends = [*accumulate(len(data) for _, data in chunks)]
+    size_bytes = 0
+    for line in b"".join(data for _, data in chunks).splitlines(keepends=True):
+        size_bytes += len(line)
+        yield chunks[bisect_left(ends, size_bytes)][0], line

@@ -131,40 +131,54 @@ def _check_complete(metrics: Mapping, patterns: Sequence[re.Pattern], group: _Gr
 
 def _matches(metrics: Mapping, patterns: Sequence[re.Pattern], line: str) -> list[_Match]:
     """Return the match of each pattern that matches a line."""
-    all_matches = []
-    where = f"the line {shown(line)}"
+    found = []
     names: dict[tuple[int, int], str] = {}  # what each place of the line is read as
     for number, pattern in enumerate(patterns):
         values: dict[str, float] = {}
-        spans: list[tuple[int, int]] = []
+        places: list[tuple[int, int]] = []
         matches = list(pattern.finditer(line))
         for match in matches:
-            groups = {name: match.span(name) for name, value in match.groupdict().items() if value is not None}
-            spans += groups.values()
-            for name, span in groups.items():
-                if (other := names.setdefault(span, name)) != name:
-                    raise CommandError(
-                        f"{source_of(metrics)} has {shown(match[name])} as {other} and as {name} in {where}: let each "
-                        r"pattern match its own place alone (\b is where a word begins, ^ where a line does)"
-                    )
-                if cut := _cut_number(line, name, span, [*groups.values()]):
-                    raise CommandError(
-                        f"{source_of(metrics)} has {cut} in {where}, of which the pattern reads {shown(match[name])} "
-                        rf"as {name}: let its group match the whole, such as (?P<{name}>\S+); a number has a point, a "
-                        "time is in seconds"
-                    )
-            found = numbers_of(metrics, {name: match[name] for name in groups}, where)
-            for name in found.keys() & values.keys():
-                if not equal(values[name], found[name]):
-                    raise CommandError(
-                        f"{source_of(metrics)} has {values[name]:g} and {found[name]:g} as {name} in {where}: let the "
-                        r"pattern match one place (\b is where a word begins, ^ where a line does)"
-                    )
-            values |= found
+            spans = {name: match.span(name) for name, value in match.groupdict().items() if value is not None}
+            places += spans.values()
+            _check_places(metrics, match, spans, names)
+            _add_values(metrics, values, {name: match[name] for name in spans}, line)
         if matches:
-            others = tuple(other[0] for other in NUMBERS.finditer(line) if not _within(other.span(), spans))
-            all_matches.append(_Match(line, number, values, (re.sub(r"[\W\d_]+", "", NUMBERS.sub("", line)), others)))
-    return all_matches
+            others = tuple(other[0] for other in NUMBERS.finditer(line) if not _within(other.span(), places))
+            found.append(_Match(line, number, values, (re.sub(r"[\W\d_]+", "", NUMBERS.sub("", line)), others)))
+    return found
+
+
+def _check_places(
+    metrics: Mapping, match: re.Match, spans: Mapping[str, tuple[int, int]], names: dict[tuple[int, int], str]
+) -> None:
+    """Raise CommandError if a group of a match reads a part of a number, or what another one reads.
+
+    spans: of the groups, by name. names: what each place of the line is read as so far; it gets these.
+    """
+    where = f"the line {shown(match.string)}"
+    for name, span in spans.items():
+        if (other := names.setdefault(span, name)) != name:
+            raise CommandError(
+                f"{source_of(metrics)} has {shown(match[name])} as {other} and as {name} in {where}: let each "
+                r"pattern match its own place alone (\b is where a word begins, ^ where a line does)"
+            )
+        if cut := _cut_number(match.string, name, span, [*spans.values()]):
+            raise CommandError(
+                f"{source_of(metrics)} has {cut} in {where}, of which the pattern reads {shown(match[name])} "
+                rf"as {name}: let its group match the whole, such as (?P<{name}>\S+); a number has a point, a "
+                "time is in seconds"
+            )
+
+
+def _add_values(metrics: Mapping, values: dict[str, float], texts: Mapping[str, str], line: str) -> None:
+    """Add the numbers of a match to those of the matches before it in its line. Raises CommandError if they differ."""
+    where = f"the line {shown(line)}"
+    for name, value in numbers_of(metrics, texts, where).items():
+        if not equal(values.setdefault(name, value), value):
+            raise CommandError(
+                f"{source_of(metrics)} has {values[name]:g} and {value:g} as {name} in {where}: let the "
+                r"pattern match one place (\b is where a word begins, ^ where a line does)"
+            )
 
 
 def _within(span: tuple[int, int], spans: Iterable[tuple[int, int]]) -> bool:
