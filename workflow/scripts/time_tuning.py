@@ -13,7 +13,8 @@ from trainmark.frameworks.registry import set_environment
 from trainmark.machine import gpus
 from trainmark.machine.cpus import cpu_model, in_order_of_use
 from trainmark.machine.locks import hold_device
-from trainmark.machine.provenance import digest_of_packages, installed_packages, settings_in, variables
+from trainmark.machine.provenance import digest_of_packages, installed_packages, variables
+from trainmark.machine.variables import settings_in
 from trainmark.plan.code_digests import training_code
 from trainmark.plan.plan_file import PlannedRuns, experiment_of, plan_if_there
 from trainmark.recipes.catalogue import RECIPES

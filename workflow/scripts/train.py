@@ -10,8 +10,8 @@ from trainmark.console import redirect_output
 from trainmark.frameworks.registry import set_environment
 from trainmark.machine import gpus
 from trainmark.machine.cpus import cpu_model, in_order_of_use
-from trainmark.machine.provenance import settings_in, variables
-from trainmark.machine.variables import seconds_in
+from trainmark.machine.provenance import variables
+from trainmark.machine.variables import seconds_in, settings_in
 from trainmark.plan.code_digests import training_code
 from trainmark.plan.plan_file import experiment_of, plan_if_there, position_in_order, writes_weights
 from trainmark.plan.run import Run

@@ -28,8 +28,8 @@ DAMAGE = (
 UTF_8_FLAG, UNICODE_PATH = 0x800, b"\x75\x70"
 """Flag of a zip's member whose name is UTF-8. Tag of Info-ZIP's field: size, version, CRC-32 of the name, the name."""
 
-
 ANEW = "pack it anew as a plain zip or tar, with each file once"
+"""What to do about an archive that can't be read."""
 
 
 @dataclass

@@ -20,10 +20,10 @@ from trainmark.files.literals import read_literal
 from trainmark.files.system_files import own_paths
 from trainmark.frameworks.tuning import TuningStep
 from trainmark.machine.cpus import has_avx512
-from trainmark.machine.gpus import HIDING, THREAD_VARIABLES
+from trainmark.machine.gpus import HIDING
 from trainmark.machine.programs import run_program
 from trainmark.machine.ranks import ALONE, LOOPBACK_VARIABLES, Ranks
-from trainmark.machine.variables import HARMLESS, OF_WORKERS
+from trainmark.machine.variables import OF_WORKERS, settings_in
 from trainmark.trainer import Trainer
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def settings_of_user(trainer: Trainer, variables: Mapping[str, str]) -> dict[str
 
     Those that only other frameworks read, and for one worker those of an exchange, are none of them.
 
-    variables: as a record holds them.
+    variables: as a record holds them, or its sessions.
     """
     frameworks = known_frameworks()
     own, elsewhere, read = [LOOPBACK_VARIABLES], set(), set()
@@ -226,12 +226,10 @@ def settings_of_user(trainer: Trainer, variables: Mapping[str, str]) -> dict[str
     of_others = {one for other in frameworks.values() for one in other.variables} - read
     return {
         name: value
-        for name, value in variables.items()
+        for name, value in settings_in(variables).items()
         if value
-        and not HARMLESS.search(name)
         and not (name in elsewhere or name.startswith(tuple(of_others)))
         and (trainer.workers > 1 or not OF_WORKERS.match(name))
-        and name not in THREAD_VARIABLES
         and all(one.get(name) != value for one in own)
     }
 

@@ -21,7 +21,7 @@ from trainmark.errors import IMAGE_VARIABLE, HangError
 from trainmark.machine.cpus import allowed_cpus, cpu_model, read_kernel_file
 from trainmark.machine.git import git
 from trainmark.machine.locks import DeviceLock
-from trainmark.machine.variables import HARMLESS, PLACES, SECRET, THREADS, WITHHELD, is_read
+from trainmark.machine.variables import PLACES, SECRET, WITHHELD, is_read, settings_in
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 """File with a UUID that Linux generates at each boot."""
@@ -33,6 +33,7 @@ IMAGE_VARIABLES = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER")
 """Variables with the path of the image, in a container of Apptainer or Singularity."""
 
 FILE_LISTS = ("DYLD_INSERT_LIBRARIES", "LD_AUDIT", "LD_PRELOAD")
+"""Variables with several files, of which a record holds the names."""
 
 KUBERNETES_VARIABLE = "KUBERNETES_SERVICE_HOST"
 
@@ -164,11 +165,6 @@ def installed_packages() -> dict[str, str]:
 def variables() -> dict[str, str]:
     """Return the variables that libraries read (READ), by name, without secrets, logins and the folders of paths."""
     return {name: _public(name, os.environ[name]) for name in sorted(os.environ) if is_read(name)}
-
-
-def settings_in(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return those of these variables that may slow a training down, or change it."""
-    return {name: value for name, value in variables.items() if not (HARMLESS.search(name) or THREADS.search(name))}
 
 
 def _public(name: str, value: str) -> str:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 
 from trainmark.errors import ConfigError
 
@@ -71,6 +71,11 @@ OF_EVERY_JOB = (
 def is_read(name: str) -> bool:
     """Return whether libraries read an environment variable of this name, as READ says."""
     return name.startswith(READ) and not name.startswith(OF_TERRAFORM)
+
+
+def settings_in(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return those of these variables that may slow a training down, or change it."""
+    return {name: value for name, value in variables.items() if not (HARMLESS.search(name) or THREADS.search(name))}
 
 
 def unset_settings(environment: MutableMapping[str, str]) -> None:
