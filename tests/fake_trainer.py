@@ -86,6 +86,15 @@ class FakeAdapter(ObservedAdapter):
         assert inputs.dtype == self.dtype
         self.data[split] = inputs, labels
 
+    def slots(self):
+        return {f"{name}.{slot}": array for name, state in self.states.items() for slot, array in state.items()}
+
+    def set_slots(self, slots, updates):
+        for name, array in slots.items():
+            parameter, _, slot = name.rpartition(".")
+            self.states[parameter][slot] = array
+        self.step = updates + 1
+
     def activations(self, split, indices, *, training):
         what = "forward" if training else "evaluation"
         return self._forward(self.data[split][0][indices], self.masks if training else {}, what)

@@ -145,7 +145,7 @@ def record(
         "counted": {},
         "result": result(curves, 0.5, 1438),
         "scored_texts": [],
-        "weights": {"file": "weights.npz", "sha256": "e" * 64},
+        "weights": {"file": "weights.npz", "sha256": "e" * 64, "audit": None},
         **_times(epochs, seconds),
         "compilation_cache": None,
         "resumes": 0,
@@ -180,6 +180,7 @@ def evaluation_entry(record, **changes):
     return {
         "trainer": "other-cpu", "versions": {}, "code_sha256": "d" * 16,
         "current_code": True, "weights_sha256": record["weights"]["sha256"], "loss": record["result"]["test_loss"],
+        "audit": None,
         "accuracy": record["result"]["test_accuracy"],
     } | changes  # fmt: skip
 

@@ -256,7 +256,11 @@ def test_token_ids_are_used_as_stored(train):
 
 def test_the_last_epochs_weights_are_written_next_to_the_record(train, tmp_path):
     record = train(FakeAdapter(GOOD))
-    assert record["weights"] == {"file": "weights.npz", "sha256": sha256_of(tmp_path / "weights.npz")}
+    assert record["weights"] == {
+        "file": "weights.npz",
+        "sha256": sha256_of(tmp_path / "weights.npz"),
+        "audit": None,
+    }
     with np.load(tmp_path / "weights.npz", allow_pickle=False) as arrays:
         assert arrays.files == ["classes", "recipe", "dataset", "dense1.kernel"]
         assert arrays["classes"].tolist() == list("0123456789")

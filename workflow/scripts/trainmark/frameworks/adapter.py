@@ -240,7 +240,10 @@ class Adapter(ABC):
 
 
 class ObservedAdapter(Adapter):
-    """An adapter that shows what the parity certificate compares: layers' outputs, gradients, the optimizer's arrays, and dropout's masks."""
+    """An adapter that shows what the parity certificate and the audit compare.
+
+    Those are layers' outputs, gradients, the optimizer's arrays, and dropout's masks.
+    """
 
     @abstractmethod
     def build(self, *args: Any, **arguments: Any) -> None:

@@ -224,10 +224,11 @@ class FlaxAdapter(ObservedAdapter):
     def _slots(self) -> Iterator[tuple[str, Any]]:
         """Yield (name, the optimizer's variable)."""
         slots = dict(zip(STATES[self._rule], SLOTS[self._rule], strict=True))
-        layers = {(layer_name(one.layer), role_name(one)): one.name for one in self._architecture.parameters()}
+        names = {(layer_name(one.layer), role_name(one)): one.name for one in self._architecture.parameters()}
         for path, variable in nnx.to_flat_state(nnx.state(self._optimizer)):
-            if len(path) > 2 and path[-3] in slots and path[-2:] in layers:
-                yield f"{layers[path[-2:]]}.{slots[path[-3]]}", variable
+            slot, layer, role = map(str, ("", "", *path)[-3:])
+            if slot in slots and (layer, role) in names:
+                yield f"{names[layer, role]}.{slots[slot]}", variable
 
     def set_masks(self, masks: Weights) -> None:
         for name, mask in masks.items():

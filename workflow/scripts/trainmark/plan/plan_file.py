@@ -2,9 +2,12 @@
 
 import json
 import platform
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,6 +18,9 @@ from trainmark.trainer import trainers_of
 
 PARTIAL_VARIABLE = "TRAINMARK_PARTIAL"
 """Environment variable of the call of snakemake that makes tables and report after a call in which jobs failed."""
+
+EPOCHS_OF_AN_AUDIT = 20
+"""Of so many epochs one is audited: two replays of it take a tenth of their time."""
 
 PLANNED_KEYS = ("experiments", "prepare", "datasets", "prices", "figures", "claims")
 """Keys of the config that the plan contains. The mirror is left out because its address may contain a secret key."""
@@ -29,19 +35,22 @@ def write_plan(
 ) -> None:
     """Write the plan.
 
-    It also contains the time of this call of snakemake, which distinguishes its runs from those of other calls.
+    It also contains the time of this call of snakemake, which distinguishes its runs from those of other calls, and the
+    secret that chooses the audited runs. The secret stays the same from call to call.
 
     config: the config with resolved devices.
     runs: ids of the runs in the tables and the report, in the order of the tables.
     order: ids of all runs, in the order of training.
     missing: the reason why a run has no record, by run id. Such a run is not in `runs`.
     """
+    secret = plan_if_there(path).get("secret")
     document = {
         "config": {key: config[key] for key in PLANNED_KEYS},
         "runs": runs,
         "order": order,
         "missing": dict(missing or {}),
         "call": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "secret": secret if isinstance(secret, str) else secrets.token_hex(16),
     }
     write_text(path, json.dumps(document, indent=2) + "\n")
 
@@ -120,6 +129,19 @@ def writes_weights(experiment: Mapping, on_texts: bool) -> bool:
 def removes_weights(experiment: Mapping, on_texts: bool) -> bool:
     """Return whether the weights of an experiment's runs are removed once another trainer has evaluated them."""
     return experiment.get("keep_weights") == "needed" and not on_texts
+
+
+def is_audited(run: Run, plan: Mapping) -> bool:
+    """Return whether an epoch of a run is audited: of a trainer's runs one for each EPOCHS_OF_AN_AUDIT epochs, or one.
+
+    The plan's secret chooses them: the same repeats for all trainers of a group, so that paired runs are timed alike.
+    """
+    experiment = experiment_of(run.experiment, plan)
+    runs = list(product(experiment.get("epochs", ()), range(1, experiment.get("repeats", 0) + 1)))
+    group = f"{plan.get('secret')} {run.experiment}/{run.recipe}/{run.dataset}"
+    runs.sort(key=lambda one: sha256(f"{group} {one}".encode()).digest())
+    count = max(1, sum(epochs for epochs, _ in runs) // EPOCHS_OF_AN_AUDIT)
+    return (run.epochs, run.repeat) in runs[:count]
 
 
 def position_in_order(run: Run, plan: Mapping) -> dict | None:

@@ -21,24 +21,47 @@ class Reference:
         self.constants = optimizer.as_dict()
         del self.constants["rule"]
         self.gradients: dict[str, np.ndarray] = {}
+        self._splits: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self.set_weights(weights)
         self.set_slots({}, 0)
 
+    # --- as an adapter ----------------------------------------------------------------------------------------------
+
+    def load(self, *, split: str, inputs: np.ndarray, labels: np.ndarray) -> None:
+        """See `Adapter.load`."""
+        self._splits[split] = inputs, labels
+
+    def weights(self) -> Weights:
+        """See `Adapter.weights`."""
+        return dict(self._weights)
+
     def set_weights(self, weights: Weights) -> None:
-        """Replace the weights."""
-        self.weights = {name: array.astype(np.float64) for name, array in weights.items()}
+        """See `Adapter.set_weights`."""
+        self._weights = {name: array.astype(np.float64) for name, array in weights.items()}
 
     def set_slots(self, slots: Weights, updates: int) -> None:
-        """Go on with an optimizer's arrays, as after so many updates (`ObservedAdapter.set_slots`)."""
+        """See `ObservedAdapter.set_slots`. Missing arrays are those before the first update."""
         self.step = updates
-        self.states: dict[str, State] = {name: {} for name in self.weights}
+        self.states: dict[str, State] = {name: {} for name in self._weights}
         for name, state in self.states.items():
             own = ((slot, f"{name}.{slot}") for slot in SLOTS[self.rule])
             state.update({slot: slots[key].astype(np.float64) for slot, key in own if key in slots})
 
     def slots(self) -> Weights:
-        """Return the optimizer's arrays (`ObservedAdapter.slots`)."""
+        """See `ObservedAdapter.slots`."""
         return {f"{name}.{slot}": array for name, state in self.states.items() for slot, array in state.items()}
+
+    def train_epoch(self, feed: EpochFeed) -> np.ndarray:
+        """See `Adapter.train_epoch`."""
+        self.constants.update(feed.rates)
+        masks = np.random.default_rng(feed.dropout_seed)
+        return np.array([self.train_step(*batch, masks) for batch in feed.batches(*self._splits["train"])])
+
+    def predict(self, split: str) -> np.ndarray:
+        """See `Adapter.predict`."""
+        return self.logits(self._splits[split][0])
+
+    # --- a step -----------------------------------------------------------------------------------------------------
 
     def logits(self, images: np.ndarray, masks: np.random.Generator | None = None) -> np.ndarray:
         """Return the logits of images (samples, channels, height, width); keep each layer's input for the gradients.
@@ -53,7 +76,7 @@ class Reference:
             if node.op == "Flatten":
                 x = x.reshape(len(x), -1)
             elif node.op == "Dense":
-                x = x @ self.weights[f"{node.name}.kernel"] + self.weights[f"{node.name}.bias"]
+                x = x @ self._weights[f"{node.name}.kernel"] + self._weights[f"{node.name}.bias"]
             elif node.op == "ReLU":
                 x = np.maximum(x, 0)
             elif masks is not None:
@@ -84,7 +107,7 @@ class Reference:
             if node.op == "Dense":
                 self.gradients[f"{node.name}.kernel"] = x.T @ delta
                 self.gradients[f"{node.name}.bias"] = delta.sum(axis=0)
-                delta = delta @ self.weights[f"{node.name}.kernel"].T
+                delta = delta @ self._weights[f"{node.name}.kernel"].T
             elif node.op == "ReLU":
                 delta = delta * (x > 0)
             elif node.name in self.factors:
@@ -92,11 +115,5 @@ class Reference:
         self.step += 1
         rule = UPDATE_RULES[self.rule]
         for name, gradient in self.gradients.items():
-            self.weights[name] = rule(self.weights[name], gradient, self.states[name], self.step, **self.constants)
+            self._weights[name] = rule(self._weights[name], gradient, self.states[name], self.step, **self.constants)
         return loss
-
-    def train_epoch(self, feed: EpochFeed, images: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Train on a feed of these samples; return the loss of each step, float64, (steps,)."""
-        self.constants.update(feed.rates)
-        masks = np.random.default_rng(feed.dropout_seed)
-        return np.array([self.train_step(*batch, masks) for batch in feed.batches(images, labels)])

@@ -111,4 +111,4 @@ SLOTS: Mapping[str, tuple[str, ...]] = {
     "rmsprop": ("square",),
     "rmsprop_warmup": ("square", "velocity"),
 }
-"""The arrays that a rule keeps for each weight, by rule: the keys of its `state`. Adapters name theirs in this order."""
+"""The arrays that a rule keeps for each weight, by rule: the keys of its `state`. Adapters list their own so."""

@@ -23,6 +23,16 @@ FIRST_LOSS_ALLOWED = 5e-7
 OF_CERTIFIED = 3.0
 """Or this many times the difference that the certificate measured between float32 losses of single batches."""
 
+SHOWN = {
+    "dropout": "its first loss is that of the batch without dropout",
+    "losses": "its loss of step {step} differs by {found:.2g}, where {allowed:.2g} is allowed",
+    "mean loss": "its mean loss differs by {found:.2g}, where {allowed:.2g} is allowed",
+    "weights": "its change of the weights differs by {found:.2g}, most in {layer}, where {allowed:.2g} is allowed",
+    "test loss before": "its test loss before the epoch differs by {found:.2g}, where {allowed:.2g} is allowed",
+    "test loss after": "its test loss after the epoch differs by {found:.2g}, where {allowed:.2g} is allowed",
+}
+"""What an audit found, in words, by quantity (audit.Difference)."""
+
 Pairs = dict[tuple[str, ...], str]
 """Sentences by (experiment, recipe, dataset, first trainer, second trainer), in both orders of the trainers."""
 
@@ -72,6 +82,21 @@ def evaluation_gaps(runs: pd.DataFrame) -> list[str]:
     return [sentence.format(named_runs(finished["number"][which])) for which, sentence in gaps if which.any()]
 
 
+def wrong_epoch(audit: Mapping | None, run_id: str) -> str | None:
+    """Name what differs most in the audited epoch of a run; None if nothing differs too much.
+
+    Where numpy replayed it too, its replays decide: the other trainer may be the wrong one.
+    """
+    replays = {replay["by"]: replay["differences"] for replay in audit["replays"]} if audit else {}
+    by = "numpy" if "numpy" in replays else next(iter(replays), "")
+    wrong = [one for one in replays.get(by, ()) if not float(one["difference"]) <= one["allowed"]]
+    if not audit or not wrong:
+        return None
+    one, replayed_by = wrong[0], by if by == "numpy" else Trainer.parse(by).name
+    found = SHOWN[one["what"]].format(**one, found=float(one["difference"]))
+    return f"{replayed_by} replayed epoch {audit['epoch']} of the run {run_id} from the state before it: {found}"
+
+
 def _different_start(first: list[Mapping], second: list[Mapping], pair: Mapping | None) -> str | None:
     """Name the first two runs of one repeat whose losses differ before training; None if there are none."""
     certified = decode_loss(pair["float32"]["loss"]) if pair and pair["float32"] else None
@@ -113,7 +138,11 @@ def _wrong_evaluations(records: Mapping[str, Mapping], evaluations: Iterable[Map
     for evaluation in evaluations:
         for run_id, evaluated in evaluation["runs"].items():
             record = records.get(run_id)
-            if record is None or record["weights"] is None or agrees(record, evaluated):
+            if record is None or record["weights"] is None:
+                continue
+            if sentence := wrong_epoch(evaluated["audit"], run_id):
+                wrong.setdefault((group_of(record), Trainer.of(record["run"]).name), sentence)
+            if agrees(record, evaluated):
                 continue
             result, evaluator = record["result"], Trainer.parse(evaluated["trainer"])
             wrong.setdefault(

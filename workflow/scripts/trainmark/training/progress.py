@@ -77,6 +77,7 @@ class Progress:
     initial_evaluation: dict | None = None
     step_evaluations: list[dict] = field(default_factory=list)
     machine: list[dict] = field(default_factory=list)
+    audit: dict | None = None
     unfinished: Unfinished = field(default_factory=Unfinished)
 
     @property

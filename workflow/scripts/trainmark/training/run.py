@@ -25,11 +25,13 @@ from trainmark.recipes.recipe import DTYPE, Recipe
 from trainmark.recipes.resolved import ResolvedTraining
 from trainmark.recipes.stream import Stream
 from trainmark.records.result import part_steps
+from trainmark.training.audited_epoch import FILE_NAME as AUDIT_FILE
+from trainmark.training.audited_epoch import AuditedEpoch
 from trainmark.training.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
 from trainmark.training.clock_check import ClockCheck
 from trainmark.training.communication import measure_communication, part_to_time
 from trainmark.training.job import Job
-from trainmark.training.kept_weights import remove_weights, write_weights
+from trainmark.training.kept_weights import remove_arrays, remove_weights, write_weights
 from trainmark.training.pace import PaceMeter, StepCallback
 from trainmark.training.peak import measure_peak, shared_peak
 from trainmark.training.phases import PhaseTimes
@@ -69,6 +71,7 @@ class Training:
         self._cost_seconds: float
         self._writing = threading.Lock()
         self._is_trained = False
+        self._audited: AuditedEpoch | None = None  # of the first rank of an audited run, made by `_prepare`
 
     def train(self, on_epoch: EpochCallback, on_resume: ResumeCallback, on_step: StepCallback) -> dict:
         """Train from a fresh model, or resume from the newest checkpoint, and return the record.
@@ -123,6 +126,7 @@ class Training:
         if self._ranks.size > 1:
             raise DeviceError(f"{message} (memory_limit_mib); allowed: a smaller batch, more workers or a higher limit")
         remove_weights(self.job.weights_file)
+        remove_arrays(self.job.weights_file)
         return self._out_of_memory(resident_mib, message)
 
     def _out_of_memory(self, resident_mib: float, message: str) -> dict:
@@ -219,10 +223,15 @@ class Training:
             measurements.resume(checkpoint.epoch, checkpoint.progress[self._ranks.rank])
             on_resume(checkpoint.epoch, checkpoint.step)
         else:
+            remove_arrays(self.job.weights_file)
             measurements.begin(clock.seconds, programs)
             if self.resolved.architecture.has_dropout:  # its training losses depend on the framework's own masks
                 with phase_times.phase("evaluation", adapter.synchronize):
                     measurements.note_initial_evaluation(self._evaluate("test"))
+
+        audited = self.job.is_audited and self.job.keep_weights and self._ranks.rank == 0
+        audit_file = self.job.weights_file.with_name(AUDIT_FILE)
+        self._audited = AuditedEpoch(audit_file, adapter, measurements.progress.audit) if audited else None
 
     def _build(self, adapter: Adapter, weights: Weights) -> None:
         adapter.build(
@@ -301,7 +310,8 @@ class Training:
 
         def write() -> dict | None:
             try:
-                return write_weights(self.job.weights_file, self._adapter.weights(), self.measurements.trained)
+                trained, kept = self.measurements.trained, self.measurements.progress.audit
+                return write_weights(self.job.weights_file, self._adapter.weights(), trained, kept)
             except OSError as error:
                 print(f"the trained weights were not written: {error}", flush=True)
             return None
@@ -337,6 +347,9 @@ class Training:
         if not done and self.resolved.epochs_before_optimizer(epoch, self.run.epochs) == epoch - 1 > 0:
             with self.phase_times.phase("build", self._adapter.synchronize):
                 self._adapter.restart_optimizer(self._built)
+        if self._audited and not done:
+            with self.phase_times.phase("checkpoint"):
+                self._audited.begin()
         if self._stream:
             self._pace.begin_epoch(epoch, done)
         for part in feed.parts(self._part_steps)[done // (self._part_steps or 1) :]:
@@ -353,6 +366,9 @@ class Training:
         progress = measurements.progress
         losses = np.array(progress.unfinished.losses)
         diverged = divergence(epoch, progress.steps - len(losses), losses, progress.last_loss, evaluations)
+        if self._audited and not diverged:
+            with self.phase_times.phase("checkpoint"):
+                progress.audit = self._audited.end(epoch)
         return measurements.add_epoch(feed, phase, evaluations), diverged
 
     @property

@@ -147,8 +147,12 @@ def _check_weights(file: Path, record: Mapping) -> bool:
         if entry and agrees(record, entry):
             return True
         raise DataError(f"{file}, the trained weights of a run, is missing; {AGAIN}")
-    if sha256_of(file) != record["weights"]["sha256"]:
-        raise DataError(f"{file} was changed, or is of another run: its SHA-256 is not the one in the record; {AGAIN}")
+    for entry in filter(None, (record["weights"], record["weights"]["audit"])):
+        path = file.with_name(entry["file"])
+        if not path.is_file() or sha256_of(path) != entry["sha256"]:
+            raise DataError(
+                f"{path} was changed, or is of another run: its SHA-256 is not the one in the record; {AGAIN}"
+            )
     return False
 
 
