@@ -20,6 +20,7 @@ from records_for_tests import (
     disturbed,
     diverged,
     evaluation_entry,
+    held_from,
     out_of_memory,
     record,
     timed_tuning,
@@ -200,9 +201,9 @@ def _records(fabricated: Fabricated, campaign: Campaign) -> Iterator[dict]:
         of_loop = ["tuned"] if run.trainer.loop == TUNED else []
         changes = {
             "settings": {key: experiment[key] for key in keys_that_decide(["training", "record", *of_loop])},
-            "sessions.0.held_seconds": [float(number), number + 0.5],
         }
-        yield _made(run, fabricated.happened(run), fabricated.seconds(run), random, experiment, changes)
+        made = _made(run, fabricated.happened(run), fabricated.seconds(run), random, experiment, changes)
+        yield held_from(made, 1000.0 * number)
 
 
 def _made(run, happened, seconds, random, experiment, changes):
@@ -248,7 +249,8 @@ def _learned(run: Run, epoch: int, seconds: float, random: Random) -> dict:
         _loss(epoch - 1 + step / len(BATCHES)) * hardness * (1 + random.gauss(0, apart))
         for step, hardness in enumerate(_hardness(run.repeat, epoch))
     )
-    entry = curve(epoch, _loss(epoch) * random.gauss(1.05, 0.02), seconds) | {"step_losses": losses}
+    of_repeat = Random(f"{run.repeat} {epoch} test").gauss(1.05, 0.02)
+    entry = curve(epoch, _loss(epoch) * of_repeat * (1 + random.gauss(0, apart)), seconds) | {"step_losses": losses}
     mean = sum(size * loss for size, loss in zip(BATCHES, step_losses(entry), strict=True)) / sum(BATCHES)
     accuracy = round(360 * min(0.985 - 0.12 / epoch**0.8 + random.gauss(0, 0.004), 1)) / 360
     entry["evaluations"]["test"]["accuracy"] = accuracy

@@ -7,7 +7,7 @@ from itertools import combinations
 from pathlib import Path
 
 from trainmark.files.seal import digest_of, sealed
-from trainmark.machine.disturbance import disturbance
+from trainmark.machine.disturbance import disturbance, disturbance_of
 from trainmark.machine.watch import COUNTED
 from trainmark.parity import certificate
 from trainmark.plan.run import Run
@@ -45,7 +45,10 @@ RECIPE = {
 }  # fmt: skip
 """What the recipe decided, as far as a record is held to it."""
 
-NETWORK = {"architecture": "mlp-32", "parameters": 25450, "dropout": False, "dtype": "float32"}
+NETWORK = {
+    "architecture": "mlp-32", "parameters": 25450, "dropout": False, "dtype": "float32",
+    "initial_weights_sha256": "1" * 64,
+}  # fmt: skip
 
 
 SCORED_TEXTS = [
@@ -70,6 +73,7 @@ def curve(epoch, loss=0.5, seconds=0.25):
         "part": "warm_up" if epoch == 1 else "steady",
         "seconds": seconds,
         "waiting_seconds": None,
+        "batches_sha256": f"{epoch:016x}",
         "batch_loss": loss,
         "evaluations": {"test": {"loss": loss, "accuracy": 0.75, "top5_accuracy": None}},
     }
@@ -108,7 +112,7 @@ def streamed(record, waiting=0.0, top5_accuracy=0.9, evaluation_steps=None):
 def session(host="h", gpu=None, first_epoch=1, cpus=(0, 1), settings=()):
     """A process that trained a run."""
     return {
-        "host": host, "boot_id": "boot", "started": "2025-01-01T00:00:00+00:00", "held_seconds": [10.0, 12.0],
+        "host": host, "boot_id": "boot", "started": "2025-01-01T00:00:00+00:00", "held_seconds": [10.0, 11.0],
         "cpu_model": "Processor", "cpus": list(cpus), "gpu": gpu, "settings": dict(settings),
         "call": "2025-01-01T00:00:00+00:00", "first_epoch": first_epoch, "restart_seconds": 0,
     }  # fmt: skip
@@ -149,8 +153,8 @@ def record(
         **_times(epochs, seconds),
         "compilation_cache": None,
         "resumes": 0,
-        "sessions": [session(gpu=gpu and gpu["uuid"])],
-        "machine": [],
+        "sessions": [session(gpu=gpu and gpu["uuid"]) | {"held_seconds": [10.0, 11.0 + epochs * seconds]}],
+        "machine": [stretch(epochs, seconds)],
         "disturbed": None,
         "other_attempts": [],
         "energy": {"training_joules": None, "source": None, "reason": "this machine has no energy counter"},
@@ -158,7 +162,19 @@ def record(
         "peak": None,
         "provenance": _provenance(framework, device, gpu),
     }
-    return changed(_counted(made), changes or {})
+    return _watched(changed(_counted(made), changes or {}))
+
+
+def _watched(record):
+    """A record whose machine was watched, and held, for as long as it trained; what it counted keeps its share."""
+    with suppress(LookupError, TypeError):  # of a record that is broken otherwise
+        trained = sum(record["phases_seconds"][phase] for phase in ("compilation", "warm_up", "steady"))
+        factor = max(1.0, trained / sum(one["seconds"] for one in record["machine"]))
+        for one in record["machine"]:
+            one |= {key: one[key] * factor for key in COUNTED if one[key]}
+        if factor > 1:
+            record["disturbed"] = disturbance_of([record])
+    return resealed(record)
 
 
 def _counted(record):
@@ -187,9 +203,15 @@ def evaluation_entry(record, **changes):
 
 def disturbed(**counts):
     """Changes of a record of two CPUs: in one second of both epochs the machine counted this, in seconds."""
-    stretch = dict.fromkeys((*COUNTED, "gpu_processes"))
-    stretch |= {"epochs": [1, 2], "seconds": 1.0, "cpu_seconds": 0.9} | counts
-    return {"machine": [stretch], "disturbed": disturbance([stretch], 2)}
+    watched = stretch(2, 0.25) | {"seconds": 1.0, "cpu_seconds": 0.9} | counts
+    return {"machine": [watched], "disturbed": disturbance([watched], 2)}
+
+
+def stretch(epochs, seconds):
+    """What the machine did from the compilation to the last epoch, on a system that counts nothing."""
+    watched = 0.75 + epochs * seconds
+    unknown = dict.fromkeys((*COUNTED, "gpu_processes"))
+    return unknown | {"epochs": [0, epochs], "seconds": watched, "cpu_seconds": watched / 2}
 
 
 def _times(epochs, seconds):
@@ -329,6 +351,12 @@ def timed_tuning(ratios=(0.5, 0.9), taken=None, threads=2, settings=SETTINGS, fr
     }  # fmt: skip
 
 
+def held_from(record, start):
+    """A record whose process held its CPUs from this time on."""
+    watched = sum(one["seconds"] for one in record["machine"])
+    return changed(record, {"sessions.0.held_seconds": [start, start + watched]})
+
+
 def compiling(record, seconds):
     """A record whose compilation takes so many seconds more. It changes what it is given."""
     first_step, phases = record["result"]["first_step_seconds"] + seconds, record["phases_seconds"]
@@ -339,6 +367,8 @@ def compiling(record, seconds):
             "result.training_seconds": first_step + sum(entry["seconds"] for entry in record["curves"]),
             "phases_seconds.compilation": phases["compilation"] + seconds,
             "wall_seconds": record["wall_seconds"] + seconds,
+            "machine.0.seconds": record["machine"][0]["seconds"] + seconds,
+            "sessions.0.held_seconds": [10.0, record["sessions"][0]["held_seconds"][1] + seconds],
         },
     )
 

@@ -1,5 +1,6 @@
 """Initial weights, the same for every framework: drawn by numpy from the run's seed, or read from a file."""
 
+import hashlib
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -15,6 +16,16 @@ from trainmark.recipes.weights_file import initial_weights_file, is_weight, why_
 
 Weights = dict[str, np.ndarray]
 """Arrays by name, such as "dense1.kernel" or "bn1.moving_mean", in the shapes of `ops.Parameter`."""
+
+
+def sha256_of_weights(weights: Weights) -> str:
+    """Return a digest of names, shapes and values. Frameworks that hold the same float32 weights have the same."""
+    digest = hashlib.sha256()
+    for name in sorted(weights):
+        array = np.ascontiguousarray(weights[name], "<f4")
+        digest.update(f"{name} {array.shape} ".encode())
+        digest.update(array.data)
+    return digest.hexdigest()
 
 
 def _zeros(generator: np.random.Generator, parameter: Parameter) -> np.ndarray:

@@ -14,6 +14,17 @@ from trainmark.records.step_losses import step_losses
 SECONDS = {"rel_tol": 1e-6, "abs_tol": 1e-6}
 """Tolerances of `math.isclose` for two sums of the same times."""
 
+SAME_MOMENT, SAME_START = 0.01, 0.5
+"""Seconds between two readings of the clock for one moment, and between a process's last readings on a busy machine."""
+
+RANKS_SHARE, RANKS_SECONDS = 0.1, 0.1
+"""Largest difference between the times of two ranks, which end each part of an epoch together: as a share, and in
+seconds for each epoch."""
+
+CPU_SHARE, CPU_SECONDS = 0.02, 0.1
+"""Largest excess of the CPU time that a machine counts, which does so in ticks of 10 ms: as a share, and in seconds for
+each CPU. On busy machines .991 to 1.000 of the time was counted."""
+
 ACCURACY_TOLERANCE = 1e-6
 """Largest distance of accuracy x samples from an integer, in samples."""
 
@@ -237,6 +248,60 @@ def _machine(record: Mapping) -> Iterator[str]:
         yield f"its number of threads is {threads} in its {record['run']['loop']} loop, but it held {cpus} of the CPUs"
 
 
+def _clock(record: Mapping) -> Iterator[str]:
+    """Every time lies within others: epochs in stretches of the machine, these in the time held, and that in the run.
+
+    They are read in other places and at other moments, so who lengthens epochs has to change all of them, and then the
+    run holds its CPUs while the next one does (tables/separate_runs.py).
+    """
+    if not _is_settled(record):
+        return
+    seconds = [record["result"]["first_step_seconds"] or 0.0, *(entry["seconds"] or 0.0 for entry in record["curves"])]
+    is_streamed = any(entry["waiting_seconds"] is not None for entry in record["curves"])
+    if part_steps(record["settings"], is_streamed) is None:  # else a stretch may end within an epoch
+        for stretch in record["machine"]:
+            first, last = stretch["epochs"]
+            if (trained := sum(seconds[first : last + 1])) > stretch["seconds"] + SAME_MOMENT:
+                yield (
+                    f"its epochs {first} to {last} trained for {trained:.6f} s, but the machine was watched for "
+                    f"{stretch['seconds']:.6f} s meanwhile"
+                )
+    for rank in (record, *record.get("other_ranks", ())):
+        yield from _nested(rank)
+        yield from _cpu_time(rank)
+        if not isclose(_trained(rank), _trained(record), rel_tol=RANKS_SHARE, abs_tol=RANKS_SECONDS * len(seconds)):
+            yield f"a rank trained for {_trained(rank):.3f} s, but the first one for {_trained(record):.3f} s"
+
+
+def _trained(rank: Mapping) -> float:
+    phases: Mapping[str, float] = rank["phases_seconds"]
+    return phases["warm_up"] + phases["steady"]
+
+
+def _nested(rank: Mapping) -> Iterator[str]:
+    sessions = rank["sessions"]
+    times = {
+        "it trained": rank["phases_seconds"]["compilation"] + _trained(rank),
+        "the machine was watched": sum(stretch["seconds"] for stretch in rank["machine"]),
+        "it held its CPUs": sum(session["held_seconds"][1] - session["held_seconds"][0] for session in sessions),
+        "it ran": rank["wall_seconds"] + sum(session["restart_seconds"] for session in sessions),
+    }
+    for (inner, shorter), (outer, longer) in pairwise(times.items()):
+        if shorter > longer + (SAME_START if outer == "it ran" else SAME_MOMENT):
+            yield f"{inner} for {shorter:.3f} s, but {outer} for {longer:.3f} s"
+
+
+def _cpu_time(rank: Mapping) -> Iterator[str]:
+    """CPUs can't be used for longer than they were held. Where the system counts nothing, foreign_seconds is None."""
+    cpus, machine = len(rank["sessions"][-1]["cpus"]), rank["machine"]
+    if any(stretch["foreign_seconds"] is None for stretch in machine):
+        return
+    used = sum(one["cpu_seconds"] + one["foreign_seconds"] + (one["steal_seconds"] or 0.0) for one in machine)
+    held = cpus * sum(stretch["seconds"] for stretch in machine)
+    if used > held * (1 + CPU_SHARE) + cpus * CPU_SECONDS:
+        yield f"its {cpus} CPUs were used for {used:.3f} s, but held for {held:.3f} s"
+
+
 def _is_settled(record: Mapping) -> bool:
     """Whether the run ended between two steps. One that ran out of memory may have ended within a step."""
     return bool(record["status"] != "out_of_memory")
@@ -244,5 +309,5 @@ def _is_settled(record: Mapping) -> bool:
 
 OF_EVERY_RUN = (_inputs, _compilation_cache, _status, _epochs, _results, _phases, _machine)
 
-OF_TRAININGS = (_accuracies, _waiting, _step_evaluations, _steps, _step_losses, _peak)
+OF_TRAININGS = (_accuracies, _waiting, _step_evaluations, _steps, _step_losses, _peak, _clock)
 """Checks of what is known of trainings, but not of commands."""

@@ -117,7 +117,7 @@ def _different_start(first: list[Mapping], second: list[Mapping], pair: Mapping 
 def _different_epochs(first: list[Mapping], second: list[Mapping]) -> Iterator[str]:
     """For each number of epochs, name the first epoch in which the runs show different trainings, if there is one."""
     for paired in paired_runs(first, second):
-        if found := first_difference(paired.losses):
+        if found := first_difference(paired.losses, paired.evaluations):
             epochs = len(paired.losses)
             yield f"in epoch {found.epoch} of {epochs} their runs show different trainings: {found.words}"
 

@@ -17,6 +17,7 @@ from trainmark.machine.watch import Watch
 from trainmark.networks.layers import training_flops
 from trainmark.plan.run import Run
 from trainmark.recipes.batch_order import EpochFeed
+from trainmark.recipes.initial_weights import Weights, sha256_of_weights
 from trainmark.recipes.outputs import Evaluation
 from trainmark.recipes.recipe import DTYPE, recipe_values
 from trainmark.recipes.resolved import ResolvedTraining
@@ -108,6 +109,7 @@ class RunMeasurements:
             "parameters": resolved.architecture.parameter_count(),
             "dropout": resolved.architecture.has_dropout,
             "dtype": DTYPE,
+            "initial_weights_sha256": None,
         }
         self._class_names = manifest["class_names"]
         self._dataset = {
@@ -158,9 +160,9 @@ class RunMeasurements:
 
     def snapshot(self, device_mib: float | None) -> dict:
         """Return the progress and the phase times so far, for a checkpoint. device_mib: peak GPU memory so far."""
-        self.progress.sessions[-1]["held_seconds"][1] = time.monotonic()
         self._note_peaks(device_mib)
         self._read_watch()
+        self.progress.sessions[-1]["held_seconds"][1] = time.monotonic()  # not before what the watch has counted
         return asdict(self.progress) | {"phases_seconds": self.phase_times.until_now()[0]}
 
     def resume(self, epoch: int, snapshot: Mapping) -> None:
@@ -194,6 +196,10 @@ class RunMeasurements:
             self.progress.energy_reason = self.progress.energy_reason or self.meter.reason
         else:
             self.progress.training_joules += now_joules - before_joules
+
+    def note_initial_weights(self, weights: Weights) -> None:
+        """Record the digest of the weights that the framework was built with, as it returns them."""
+        self._network["initial_weights_sha256"] = sha256_of_weights(weights)
 
     def note_initial_evaluation(self, evaluation: Evaluation) -> None:
         """Record the evaluation of the test split before training."""
@@ -236,6 +242,7 @@ class RunMeasurements:
             "part": part,
             "seconds": unfinished.seconds,
             "waiting_seconds": unfinished.waiting_seconds,
+            "batches_sha256": feed.batches_sha256(),
             "batch_loss": encode_loss(float(np.average(unfinished.losses, weights=weights))),
             "step_losses": encode_step_losses(unfinished.losses),
             "evaluations": {split: encode_evaluation(evaluation) for split, evaluation in evaluations.items()},

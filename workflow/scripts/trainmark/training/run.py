@@ -198,7 +198,9 @@ class Training:
         with phase_times.phase("build"):
             self._build(adapter, self.resolved.initial_weights(self.run.repeat))
             adapter.synchronize()
-        adapter.check_precision("weights", adapter.weights())
+        weights = adapter.weights()
+        adapter.check_precision("weights", weights)
+        measurements.note_initial_weights(weights)
         if self._ranks.size > 1:
             self._training_data = splits["train"]
         with phase_times.phase("transfer", adapter.synchronize):
