@@ -159,10 +159,10 @@ def test_a_kink_in_two_of_three_batches_is_accepted_as_float32(compared):
 
     def spoil(what, step, name, array):
         in_float32 = (what, name) == ("backward", "dense2.kernel") and array.dtype == "float32"
-        return array * 1.01 if in_float32 and next(batches) in (0, 3) else array
+        return array * 1.01 if in_float32 and next(batches) in (0, 2) else array
 
     pair = compared(spoil)
-    assert next(batches) == 4
+    assert next(batches) == 4, "two updates in the first batch, and one step in each of the others"
     assert (pair.parity, pair.reasons) == ("bitwise", ())
 
 

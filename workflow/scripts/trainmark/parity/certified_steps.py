@@ -7,7 +7,6 @@ its adapter is checked against numpy (adapter_check).
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 
@@ -172,7 +171,7 @@ def _prepared_stages(
         optimizer = stage.optimizer(training)
         if built != optimizer:
             built = optimizer
-            state = _build(adapter, training, device, training.batches.shape[1], "float64", optimizer)
+            state = _build(adapter, training, device, "float64", optimizer, training.batches.shape[1])
         adapter.set_state(state)
         if stage.perturb_weights:
             adapter.set_weights(perturbed_weights(training.weights))
@@ -183,9 +182,9 @@ def _build(
     adapter: ObservedAdapter,
     training: CertifiedTraining,
     device: str,
-    observed_batch: int,
     dtype: str,
     optimizer: Optimizer,
+    observed_batch: int,
 ) -> State:
     """Build the adapter from the initial weights, load its samples, and return its state."""
     adapter.build(
@@ -207,11 +206,17 @@ def _build(
 def _check_precision(
     adapter: ObservedAdapter, training: CertifiedTraining, device: str
 ) -> tuple[PrecisionDifference, ...]:
-    if training.full_batches is None:
+    batches = training.full_batches
+    if batches is None:
         return ()
-    build = partial(_build, adapter, training, device, training.full_batches.shape[1])
+    samples = batches.shape[1]
     return check_precision(
-        adapter, training.architecture, training.weights, training.full_batches, training.optimizer, build
+        adapter,
+        training.architecture,
+        training.weights,
+        batches,
+        training.optimizer,
+        lambda dtype: _build(adapter, training, device, dtype, training.optimizer, samples),
     )
 
 

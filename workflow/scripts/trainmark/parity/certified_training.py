@@ -12,13 +12,12 @@ from trainmark.datasets import prepared
 from trainmark.frameworks.adapter import evaluation_batch_size
 from trainmark.loading.streams import open_streams
 from trainmark.parity.certified_steps import CertifiedTraining, certified_step_count
-from trainmark.parity.precision_check import BATCHES, LARGE_NETWORK_BATCHES, MOST_SAMPLES
+from trainmark.parity.precision_check import MOST_BATCHES, MOST_SAMPLES
 from trainmark.parity.whole_epochs import (
     MAX_TEST_SAMPLES,
     CertifiedEpochs,
     Splits,
     certified_feeds,
-    is_large,
     last_two_batches,
     max_samples,
     needed_samples,
@@ -138,11 +137,7 @@ def certified_training(
     steps = certified_step_count(resolved.architecture)
     feed = partial(resolved.feed, REPEAT)
     batches = certified_batches(feed, steps, max(CERTIFIED_SAMPLES, workers))
-    full_batches = certified_batches(
-        feed,
-        LARGE_NETWORK_BATCHES if is_large(resolved.architecture) else BATCHES,
-        min(resolved.batch_size, MOST_SAMPLES),
-    )
+    full_batches = certified_batches(feed, MOST_BATCHES, min(resolved.batch_size, MOST_SAMPLES))
     indices = np.concatenate([batches.ravel(), full_batches.ravel()])
     train_indices, positions = np.unique(indices, return_inverse=True)
     test_indices = _spread(tests, CERTIFIED_SAMPLES)

@@ -1,13 +1,11 @@
 """Compares a trainer in float32 with itself in float64, on full batches of the recipe, and its updates with their rule.
 
-Rounding alone makes the two differ. How much it may is measured in float64: on the same batch from weights changed by
+Rounding alone makes the two differ. How much it may is measured in float64: on the same batch, from weights changed by
 WEIGHT_CHANGE. So no other trainer, and nothing in float32, decides what is allowed.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -20,20 +18,19 @@ from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights
 from trainmark.recipes.recipe import DTYPE, Optimizer
 
-BATCHES, LARGE_NETWORK_BATCHES = 3, 1
-"""Number of full batches, and that of a large network (see `whole_epochs.is_large`)."""
+MOST_BATCHES, MOST_SAMPLES = 5, 1024
+"""Maximum number of batches, and of samples of each. The first one that shows no difference is the last.
 
-MOST_SAMPLES = 1024
-"""Maximum number of samples of a batch."""
+Rounding pushes a hidden unit across the kink of ReLU in some batches, in a deep network in many, and the gradients of
+all layers before it differ by up to a hundredth. Arithmetic less precise than float32 shows in each batch.
+"""
 
 UPDATES = 2
 """Number of successive updates that are compared with the rule: the second one uses what the first has stored."""
 
 WEIGHT_CHANGE, CHANGE_SEED = 2.0**-20, 5
-"""Relative change of each initial weight, up or down at random, with which rounding is measured in float64.
-
-It is 16 times the rounding of float32, so that hidden units that rounding can push across the kink of ReLU are pushed.
-"""
+"""Relative change of each weight, up or down at random, with which rounding is measured in float64: 16 times the
+rounding of float32, so that hidden units that rounding can push across a kink are likely to be pushed."""
 
 RATIO = 3.0
 """float32 may differ from float64 by this many times the difference that WEIGHT_CHANGE causes."""
@@ -70,8 +67,8 @@ class PrecisionDifference:
 Step = tuple[float, Weights]
 """(loss, gradients)."""
 
-Differences = defaultdict[tuple[str, str | None], list[float]]
-"""The difference of each batch, by (what, layer)."""
+Build = Callable[[str], dict[str, np.ndarray]]
+"""Builds the adapter with the initial weights and the recipe's optimizer in a dtype, and returns its state."""
 
 
 def check_precision(
@@ -80,53 +77,60 @@ def check_precision(
     weights: Weights,
     batches: np.ndarray,
     optimizer: Optimizer,
-    build: Callable[[str, Optimizer], dict[str, np.ndarray]],
+    build: Build,
 ) -> tuple[PrecisionDifference, ...]:
     """Return the differences of a trainer in float32 from float64, and of its updates from the rule.
 
     Of each `what` one is returned: the first that is too large in the order of the computation, or else the one nearest
-    to its limit. Batches whose loss or gradients float32 can't hold are left out.
+    to its limit. Nothing is returned if float32 can't hold a loss or gradients.
 
     weights: the initial weights.
     batches: indices into "train", (batches, samples).
-    build: builds the adapter in a dtype and with an optimizer, and returns its state.
     """
+    changed = perturb(weights, WEIGHT_CHANGE, CHANGE_SEED)
+    found: list[PrecisionDifference] = []
+    updates: list[PrecisionDifference] = []
+    for batch in batches:
+        state = build("float64")
+        exact = _step(adapter, batch)
+        adapter.set_state(state)
+        adapter.set_weights(changed)
+        copy = _step(adapter, batch)
+        state = build(DTYPE)
+        rule = UpdateCheck(architecture, optimizer, adapter.weights())
+        single = _step(adapter, batch)
+        if not np.isfinite(single[0]) or not all(np.isfinite(array).all() for array in single[1].values()):
+            return ()
+        of_batch = _compare(architecture, single, exact, copy)
+        found = [min(pair, key=lambda one: one.excess) for pair in zip(found or of_batch, of_batch, strict=True)]
+        if not updates:
+            updates.append(_update(rule, single[1], adapter.weights()))
+            updates += [_update(rule, _step(adapter, batch)[1], adapter.weights()) for _ in range(UPDATES - 1)]
+        if all(one.excess <= 1 for one in found):
+            break
+    else:
+        adapter.set_state(state)
+        found += _compare_outputs(adapter, architecture, batches[-1], changed, build)
+    return tuple(_worst([*found, *updates]))
+
+
+def _compare(architecture: Architecture, single: Step, exact: Step, copy: Step) -> list[PrecisionDifference]:
+    """Return the differences in loss and gradients, in the order of the computation."""
     layers: dict[str, list[str]] = {}
     for parameter in architecture.parameters():
         layers.setdefault(parameter.layer, []).append(parameter.name)
+    of_losses = (scalar_difference(one[0], exact[0]) for one in (single, copy))
+    return [
+        _judged("loss", None, *of_losses),
+        *(
+            _judged("backward", layer, *(array_difference(one[1], exact[1], names) for one in (single, copy)))
+            for layer, names in reversed(layers.items())
+        ),
+    ]
 
-    def compare(one: Step, other: Step, differences: Differences) -> None:
-        differences["loss", None].append(scalar_difference(one[0], other[0]))
-        for layer, names in reversed(layers.items()):
-            differences["backward", layer].append(array_difference(one[1], other[1], names))
 
-    changed = perturb(weights, WEIGHT_CHANGE, CHANGE_SEED)
-    exact, changes, differences = [], Differences(list), Differences(list)
-    state = build("float64", optimizer)
-    for batch in batches:
-        adapter.set_state(state)
-        exact.append(_step(adapter, batch))
-        adapter.set_state(state)
-        adapter.set_weights(changed)
-        compare(_step(adapter, batch), exact[-1], changes)
-    state = build(DTYPE, optimizer)
-    updates: list[PrecisionDifference] = []
-    for number, batch in enumerate(batches):
-        adapter.set_state(state)
-        rule = UpdateCheck(architecture, optimizer, adapter.weights())
-        step = _step(adapter, batch)
-        if not np.isfinite(step[0]) or not all(np.isfinite(array).all() for array in step[1].values()):
-            continue
-        compare(step, exact[number], differences)
-        if not updates:
-            updates.append(_update(rule, step[1], adapter.weights()))
-            for _ in range(UPDATES - 1):
-                updates.append(_update(rule, _step(adapter, batch)[1], adapter.weights()))
-    found = [*_judged(differences, changes)]
-    if any(one.excess > 1 for one in found):
-        adapter.set_state(state)
-        found += _outputs(adapter, architecture, batches[0], changed, partial(build, "float64", optimizer))
-    return tuple(_worst([*found, *updates]))
+def _judged(what: str, layer: str | None, difference: float, of_copy: float) -> PrecisionDifference:
+    return PrecisionDifference(what, layer, difference, max(ALWAYS_ALLOWED, RATIO * of_copy))
 
 
 def _step(adapter: ObservedAdapter, batch: np.ndarray) -> Step:
@@ -146,34 +150,18 @@ def _update(rule: UpdateCheck, gradients: Weights, weights: Weights) -> Precisio
     return max(differences, key=lambda one: one.excess)
 
 
-def _judged(differences: Differences, changes: Differences) -> Iterator[PrecisionDifference]:
-    """Yield the differences with their limits.
-
-    Of the batches that with the smallest difference counts, because rounding pushes hidden units across the kink of
-    ReLU in some; arithmetic less precise than float32 shows in all. A loss has no kink.
-    """
-    for (what, layer), of_batches in differences.items():
-        difference = max(of_batches) if what == "loss" else min(of_batches)
-        yield PrecisionDifference(what, layer, difference, max(ALWAYS_ALLOWED, RATIO * max(changes[what, layer])))
-
-
-def _outputs(
-    adapter: ObservedAdapter,
-    architecture: Architecture,
-    batch: np.ndarray,
-    changed: Weights,
-    build: Callable[[], object],
+def _compare_outputs(
+    adapter: ObservedAdapter, architecture: Architecture, batch: np.ndarray, changed: Weights, build: Build
 ) -> Iterator[PrecisionDifference]:
-    """Yield the differences of the outputs of all layers in a batch. The adapter is built anew by `build`."""
+    """Yield the differences of the outputs of all layers in a batch. The adapter is built anew."""
     single = adapter.activations("train", batch, training=True)
-    build()
+    build("float64")
     exact = adapter.activations("train", batch, training=True)
     adapter.set_weights(changed)
     copy = adapter.activations("train", batch, training=True)
     for layer in ("input", *(node.name for node in architecture.nodes)):
         what, of_layer = ("input", None) if layer == "input" else ("forward", layer)
-        allowed = max(ALWAYS_ALLOWED, RATIO * array_difference(copy, exact, [layer]))
-        yield PrecisionDifference(what, of_layer, array_difference(single, exact, [layer]), allowed)
+        yield _judged(what, of_layer, *(array_difference(one, exact, [layer]) for one in (single, copy)))
 
 
 def _worst(differences: Sequence[PrecisionDifference]) -> Iterator[PrecisionDifference]:
