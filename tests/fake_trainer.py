@@ -45,6 +45,7 @@ def fake_training(**changes):
         "splits": splits,
         "batches": np.arange(40).reshape(10, 4),
         "seed": (1, 1),
+        "full_batches": np.arange(36).reshape(3, 12),
         "settings": {"seed": 1},
     }
     return CertifiedTraining(**values | changes)

@@ -411,7 +411,7 @@ def certificate_of(group, trainers, parities):
         "trainers": [
             {
                 "trainer": str(trainer), "versions": {trainer.framework: "1.0"}, "code": dict(CODE),
-                "failure": None, "checks": {},
+                "failure": None, "precision": [], "checks": {},
             }
             for trainer in trainers
         ],

@@ -1,6 +1,5 @@
 """The class of two trainers and where they diverge: a fake trainer with one error is compared with a correct one."""
 
-import re
 from dataclasses import replace
 from itertools import count
 
@@ -57,7 +56,7 @@ def test_equal_bits_are_bitwise(compared):
         ["network", "steps", "masks"], "bitwise"
     )
     assert (pair.location, pair.causes) == (None, ())
-    assert set(pair.float32.values()) == {0.0}
+    assert max(pair.float32.values()) < 1e-4
     assert (pair.epochs, pair.drift) == (None, None)
 
 
@@ -141,32 +140,30 @@ def test_an_error_in_dropout_shows_in_the_stage_with_masks_only(compared, right)
         ("forward", "norm", "the forward pass of norm (BatchNorm)"),
         ("backward", "dense2.kernel", "the backward pass of dense2 (Dense)"),
         ("loss", "loss", "the loss (or the batch that it belongs to)"),
+        ("update", "dense1.kernel", "the update of dense1 (Dense), which does not follow its rule"),
     ],
 )
-def test_arithmetic_less_precise_than_float32_is_located(compared, what, name, words):
-    """bfloat16 rounds by 4e-3. float32's own rounding is accepted."""
-    assert compared(spoiling(what, name, 1e-7, dtype="float32")).parity == "bitwise"
-    pair = compared(spoiling(what, name, 1e-3, dtype="float32"))
-    assert (pair.parity, pair.location) == ("different", None)
-    assert re.search(
-        rf"less precise than float32, or another computation, in {re.escape(words)}: (1.0e-03|[6-9].\de-04) \(rounding",
-        pair.sentence,
-    )
-    assert "float32" not in pair.stages
+def test_arithmetic_less_precise_than_float32_is_located(right, compared, what, name, words):
+    """TensorFloat-32 rounds by 5e-4. float32's own rounding is accepted, and no other trainer excuses more."""
+    assert compared(spoiling(what, name, 1e-8, dtype="float32")).parity == "bitwise"
+    imprecise = traced(spoiling(what, name, 1e-4, dtype="float32"))
+    for other in (right, imprecise):
+        pair = compare(other, imprecise, ARCHITECTURE)
+        assert (pair.parity, pair.location) == ("different", None)
+        assert f"b on cpu is less precise than float32, or computes something else, in {words}: " in pair.sentence
 
 
-def test_a_kink_in_nine_of_ten_batches_is_accepted_as_float32(compared):
+def test_a_kink_in_two_of_three_batches_is_accepted_as_float32(compared):
     """In GoogLeNet rounding pushes a hidden unit over ReLU's kink in half of the batches (inception4e_1x1)."""
     batches = count()
 
     def spoil(what, step, name, array):
-        kinked = (what, name) == ("backward", "dense2.kernel") and array.dtype == "float32" and next(batches) % 10
-        return array * 1.01 if kinked else array
+        in_float32 = (what, name) == ("backward", "dense2.kernel") and array.dtype == "float32"
+        return array * 1.01 if in_float32 and next(batches) in (0, 2) else array
 
     pair = compared(spoil)
-    assert next(batches) == 20
+    assert next(batches) == 4, "two updates in the first batch, and one step in each of the others"
     assert (pair.parity, pair.reasons) == ("bitwise", ())
-    assert pair.float32["backward"] > 5e-3
 
 
 def test_a_layer_of_another_shape_is_named(compared):

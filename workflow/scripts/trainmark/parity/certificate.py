@@ -20,7 +20,7 @@ from trainmark.plan.run import CERTIFICATE_FILE
 from trainmark.records.record import decode_loss, encode_loss
 from trainmark.trainer import Trainer
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 SCHEMA_FILE = Path(__file__).with_name("certificate.schema.json")
 
@@ -66,6 +66,7 @@ def certificate(
                 "versions": dict(trace.versions),
                 "code": trace.settings["code"],
                 "failure": asdict(trace.failure) if trace.failure else None,
+                "precision": _encoded(tuple(map(asdict, trace.precision))),
                 "checks": dict(trace.checks),
             }
             for trace in traces
@@ -126,7 +127,7 @@ def read_certificates(folder: Path, groups: Iterable[tuple[str, str, str]]) -> d
 def contradictions(certificate: Mapping) -> Iterator[str]:
     """Yield a phrase for each contradiction in a certificate that fits its schema."""
     failed = {
-        Trainer.parse(one["trainer"]).name: one["failure"] or any(one["checks"].values())
+        Trainer.parse(one["trainer"]).name: one["failure"] or any(one["checks"].values()) or _is_imprecise(one)
         for one in certificate["trainers"]
     }
     pairs = [(pair["first"], pair["second"]) for pair in certificate["pairs"]]
@@ -138,6 +139,10 @@ def contradictions(certificate: Mapping) -> Iterator[str]:
         if (failed[pair["first"]] or failed[pair["second"]]) and pair["parity"] not in REFUSED:
             yield f"{name} are {pair['parity']}, although one of them failed"
         yield from (f"{name} are {wrong}" for wrong in _wrong_classes(pair))
+
+
+def _is_imprecise(trainer: Mapping) -> bool:
+    return any(float(one["difference"]) > float(one["allowed"]) for one in trainer["precision"])
 
 
 def _wrong_classes(pair: Mapping) -> Iterator[str]:

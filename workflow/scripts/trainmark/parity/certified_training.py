@@ -12,6 +12,7 @@ from trainmark.datasets import prepared
 from trainmark.frameworks.adapter import evaluation_batch_size
 from trainmark.loading.streams import open_streams
 from trainmark.parity.certified_steps import CertifiedTraining, certified_step_count
+from trainmark.parity.precision_check import MOST_BATCHES, MOST_SAMPLES
 from trainmark.parity.whole_epochs import (
     MAX_TEST_SAMPLES,
     CertifiedEpochs,
@@ -136,7 +137,9 @@ def certified_training(
     steps = certified_step_count(resolved.architecture)
     feed = partial(resolved.feed, REPEAT)
     batches = certified_batches(feed, steps, max(CERTIFIED_SAMPLES, workers))
-    train_indices, positions = np.unique(batches, return_inverse=True)
+    full_batches = certified_batches(feed, MOST_BATCHES, min(resolved.batch_size, MOST_SAMPLES))
+    indices = np.concatenate([batches.ravel(), full_batches.ravel()])
+    train_indices, positions = np.unique(indices, return_inverse=True)
     test_indices = _spread(tests, CERTIFIED_SAMPLES)
     splits = {}
     for split, chosen in (("train", train_indices), ("test", test_indices)):
@@ -168,10 +171,19 @@ def certified_training(
         "initial_weights_sha256": initial_weights_sha256(initial_weights_file(settings)),
     }
     weights = initial_weights_of(settings, architecture, recipe.initializer, seeds, resized=True)
-    batches_in_split = positions.reshape(batches.shape)
+    in_steps, in_full = np.split(positions, [batches.size])
     restarts = resolved.optimizer_restarts > 0
     return CertifiedTraining(
-        architecture, weights, epochs.optimizer, splits, batches_in_split, seeds, epochs, description, restarts
+        architecture=architecture,
+        weights=weights,
+        optimizer=epochs.optimizer,
+        splits=splits,
+        batches=in_steps.reshape(batches.shape),
+        full_batches=in_full.reshape(full_batches.shape),
+        seed=seeds,
+        epochs=epochs,
+        settings=description,
+        restarts=restarts,
     )
 
 

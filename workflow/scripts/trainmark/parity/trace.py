@@ -13,10 +13,11 @@ from trainmark.errors import CertificateError, expect_damage
 from trainmark.files.disk import write_arrays
 from trainmark.files.whole import written_whole
 from trainmark.parity.epoch_check import EpochTrace, ResultWithCopy, TrainingResult
+from trainmark.parity.precision_check import PrecisionDifference
 from trainmark.parity.sketches import Sketches
 from trainmark.trainer import Trainer
 
-FORMAT = 10
+FORMAT = 11
 """Version of the file format; files of any other version are refused."""
 
 SINGLE_SKETCHES = ("initial_weights", "activations", "epoch_weights", "evaluation")
@@ -74,7 +75,7 @@ class Failure:
 
     kind: "shape": the output of `node` has another shape; "precision": an array holds 16-bit numbers; "out_of_memory";
         "unobserved": its adapter shows no gradients.
-    stage: a key of certified_steps.STAGES, "epochs" or "checks".
+    stage: a key of certified_steps.STAGES, "precision", "epochs" or "checks".
     node: name of the node for "shape"; otherwise None.
     message: the error, as a sentence.
     """
@@ -90,6 +91,7 @@ class Trace:
     """Everything that one trainer showed.
 
     stages: what it showed in each stage (see certified_steps.STAGES).
+    precision: its differences from float64 and from its update rule; empty if it failed before.
     epochs: what it showed in whole epochs; None if there are none or the trainer failed before them.
     checks: what is wrong with its adapter, by check (see adapter_check.check_adapter).
     settings: description of the training, as plain JSON.
@@ -100,6 +102,7 @@ class Trace:
     trainer: Trainer
     versions: Mapping[str, str]
     stages: Mapping[str, StageTrace]
+    precision: tuple[PrecisionDifference, ...] = ()
     epochs: EpochTrace | None = None
     checks: Mapping[str, str | None] = field(default_factory=dict)
     settings: Mapping = field(default_factory=dict)
@@ -109,7 +112,10 @@ class Trace:
 
 # --- files --------------------------------------------------------------------------------------------------------
 
-STORED = {one.__name__: one for one in (StageTrace, Sketches, Failure, EpochTrace, ResultWithCopy, TrainingResult)}
+STORED = {
+    one.__name__: one
+    for one in (StageTrace, Sketches, Failure, PrecisionDifference, EpochTrace, ResultWithCopy, TrainingResult)
+}
 """The classes of which a trace consists, by name."""
 
 
