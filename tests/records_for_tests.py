@@ -176,7 +176,8 @@ def _counted(record):
         of_epoch = epoch_steps_of(record)
         steps = epochs * of_epoch
         record["counted"] = {"samples": epochs * samples, "batches": steps, "updates": steps}
-        record["epochs"] = [own_epoch(entry) for entry in record["curves"]]
+        if not any(one["share_losses"] for one in record["epochs"]):
+            record["epochs"] = [own_epoch(entry) for entry in record["curves"]]
         for entry in record["curves"]:
             entry.setdefault("step_losses", encode_step_losses([float(entry["batch_loss"])] * of_epoch))
         if record["network"]["dropout"] and not record["initial_evaluation"]:
