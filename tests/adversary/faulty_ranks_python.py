@@ -6,7 +6,6 @@ Faults of ranks are in all ranks of a run; they leave counts as they should be.
 import os
 import runpy
 import sys
-import threading
 import time
 from dataclasses import replace
 from functools import partial
@@ -170,31 +169,6 @@ def one_cpu():
         os.sched_setaffinity(int(task), [min(os.sched_getaffinity(0))])
 
 
-def more_cpus(adapter):
-    """Trains while other threads compute on CPUs that the run does not hold."""
-    true, other = adapter.train_epoch, {*range(os.cpu_count())} - os.sched_getaffinity(0)
-
-    def burn(over):
-        os.sched_setaffinity(0, other)  # of this thread
-        values = np.ones((1000, 1000), np.float32)
-        while not over.is_set():
-            np.sqrt(values, out=values)  # without Python's lock
-
-    def faulty(feed):
-        over = threading.Event()
-        threads = [threading.Thread(target=burn, args=[over]) for _ in range(8)]  # against other work there
-        for thread in threads:
-            thread.start()
-        try:
-            return true(feed)
-        finally:
-            over.set()
-            for thread in threads:
-                thread.join()
-
-    adapter.train_epoch = faulty
-
-
 FAULTS = {
     "nothing": lambda adapter: None,
     "no exchange from update 40": from_update_40(no_exchange),
@@ -209,7 +183,6 @@ FAULTS = {
     "one thread of torch": after_evaluation(one_thread_of_torch),
     "one thread of BLAS": after_evaluation(one_thread_of_blas),
     "one CPU": after_evaluation(one_cpu),
-    "more CPUs": more_cpus,
 }
 
 
