@@ -13,7 +13,7 @@ from trainmark.parity import certificate
 from trainmark.plan.run import Run
 from trainmark.records import inputs
 from trainmark.records.record import PHASES, SCHEMA_VERSION
-from trainmark.records.resolved import epoch_steps_of
+from trainmark.records.resolved import batch_size_of, epoch_steps_of
 from trainmark.records.result import peak_shares, result
 from trainmark.records.step_losses import encode_step_losses
 from trainmark.tables.tables import GROUP, read_records, runs_table
@@ -77,6 +77,13 @@ def curve(epoch, loss=0.5, seconds=0.25):
         "batch_loss": loss,
         "evaluations": {"test": {"loss": loss, "accuracy": 0.75, "top5_accuracy": None}},
     }
+
+
+def own_epoch(entry):
+    """What a rank measured of an epoch; half of the time of two CPUs it computed."""
+    begin, seconds = 10.0 + entry["epoch"], entry["seconds"]
+    moments = [begin, begin, begin + seconds, begin + seconds]
+    return {"moments": moments, "cpu_seconds": seconds, "share_losses": None, "weights_sha256": None}
 
 
 def evaluated(loss, accuracy, top5_accuracy=None):
@@ -144,6 +151,7 @@ def record(
         "diverged": None,
         "out_of_memory": None,
         "curves": curves,
+        "epochs": [],
         "initial_evaluation": None,
         "step_evaluations": [],
         "counted": {},
@@ -184,6 +192,8 @@ def _counted(record):
         of_epoch = epoch_steps_of(record)
         steps = epochs * of_epoch
         record["counted"] = {"samples": epochs * samples, "batches": steps, "updates": steps}
+        if not any(one["share_losses"] for one in record["epochs"]):
+            record["epochs"] = [own_epoch(entry) for entry in record["curves"]]
         for entry in record["curves"]:
             entry.setdefault("step_losses", encode_step_losses([float(entry["batch_loss"])] * of_epoch))
         if record["network"]["dropout"] and not record["initial_evaluation"]:
@@ -300,7 +310,7 @@ def changed(record, changes):
             del place[last]
         else:
             place[last] = value
-    if not any(path.startswith("counted") for path in changes):
+    if not any(path.startswith(("counted", "epochs")) for path in changes):
         _counted(record)
     return resealed(record)
 
@@ -317,11 +327,17 @@ def with_peak(record, matrix_flops=2e11, sample_flops=10**6):
 def with_other_ranks(record, together_seconds, alone_seconds):
     """A record of several workers whose ranks all measured the same; a step takes so long together and alone."""
     of_rank = {
-        key: record[key] for key in ("sessions", "phases_seconds", "wall_seconds", "machine", "energy", "memory")
+        key: record[key]
+        for key in ("sessions", "phases_seconds", "wall_seconds", "epochs", "machine", "energy", "memory")
     }
-    measured = {"steps": 1, "together_seconds": [together_seconds] * 9, "alone_seconds": [alone_seconds] * 9}
-    others = [of_rank] * (record["run"]["workers"] - 1)
-    return changed(record, {"other_ranks": others, "communication": measured})
+    samples, workers = batch_size_of(record), record["run"]["workers"]
+    shares = [samples // workers + (rank < samples % workers) for rank in range(workers)]
+    measured = {
+        "steps": 1, "samples": samples, "alone_samples": shares,
+        "together_seconds": [together_seconds] * 9, "alone_seconds": [alone_seconds] * 9,
+    }  # fmt: skip
+    others = [of_rank] * (workers - 1)
+    return changed(record, {"other_ranks": others, "communication": measured, "replays": []})
 
 
 def timed_tuning(ratios=(0.5, 0.9), taken=None, threads=2, settings=SETTINGS, framework="a"):

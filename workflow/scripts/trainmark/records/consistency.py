@@ -9,6 +9,7 @@ from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.inputs import digest_of_inputs
 from trainmark.records.resolved import batch_size_of, epoch_steps_of
 from trainmark.records.result import command_result, part_steps, peak_shares, result, untimed
+from trainmark.records.shares import contradicting_ranks
 from trainmark.records.step_losses import step_losses
 
 SECONDS = {"rel_tol": 1e-6, "abs_tol": 1e-6}
@@ -24,6 +25,11 @@ seconds for each epoch."""
 CPU_SHARE, CPU_SECONDS = 0.02, 0.1
 """Largest excess of the CPU time that a machine counts, which does so in ticks of 10 ms: as a share, and in seconds for
 each CPU. On busy machines .991 to 1.000 of the time was counted."""
+ROUNDING = 1e-6
+"""Error of a difference of two moments, in seconds: a host may have been up for a year."""
+
+TICK_SECONDS = 0.01
+"""The kernel counts the CPU time of threads that compute at that moment by ticks of at most 10 ms."""
 
 ACCURACY_TOLERANCE = 1e-6
 """Largest distance of accuracy x samples from an integer, in samples."""
@@ -196,10 +202,15 @@ def _steps_of_last_epoch(record: Mapping) -> int:
     steps = epoch_steps_of(record)
     if record["status"] != "diverged":
         return steps
-    is_streamed = any(entry["waiting_seconds"] is not None for entry in record["curves"])
-    part = part_steps(record["settings"], is_streamed) or steps
+    part = _part_of(record) or steps
     step_in_epoch: int = record["diverged"]["step"] - (record["diverged"]["epoch"] - 1) * steps
     return min(ceil(step_in_epoch / part) * part, steps)
+
+
+def _part_of(record: Mapping) -> int | None:
+    """Return the number of steps of a part of an epoch; None if it has one part."""
+    is_streamed = any(entry["waiting_seconds"] is not None for entry in record["curves"])
+    return part_steps(record["settings"], is_streamed)
 
 
 def _phases(record: Mapping) -> Iterator[str]:
@@ -221,6 +232,37 @@ def _phases(record: Mapping) -> Iterator[str]:
     for phase, seconds in sums.items():
         if not isclose(phases[phase], seconds, **SECONDS) and _is_settled(record):
             yield f"its phase {phase} is {phases[phase]:.6f} s, but its epochs and first step give {seconds:.6f} s"
+
+
+def _moments(record: Mapping) -> Iterator[str]:
+    """The clock of an epoch ran from its beginning to its end, and no CPU computes for longer than it does."""
+    whole = (_part_of(record) or inf) >= epoch_steps_of(record)
+    resumed = {session["first_epoch"] for session in record["sessions"][1:]}
+    for entry, (came, began, done, ended) in zip(
+        record["curves"], (one["moments"] for one in record["epochs"]), strict=True
+    ):
+        low, high = done - began if whole else 0.0, inf if entry["epoch"] in resumed else ended - came
+        if not came <= began <= done <= ended or not low - ROUNDING <= entry["seconds"] <= high + ROUNDING:
+            took = f"epoch {entry['epoch']} took {entry['seconds']:.6f} s"
+            yield f"{took}, but its moments allow {low:.6f} to {high:.6f} s"
+    for rank, one in enumerate([record, *record.get("other_ranks", ())]):
+        cpus = max(len(session["cpus"]) for session in one["sessions"])
+        for epoch, measured in enumerate(one["epochs"], start=1):
+            seconds = measured["moments"][3] - measured["moments"][1]
+            if epoch not in resumed and measured["cpu_seconds"] > (1 + CPU_SHARE) * cpus * (seconds + TICK_SECONDS):
+                used = f"in epoch {epoch} rank {rank} used {measured['cpu_seconds']:.3f} s of CPU time"
+                yield f"{used} in {seconds:.3f} s, but held {cpus} of the CPUs"
+
+
+def _communication(record: Mapping) -> Iterator[str]:
+    if measured := record.get("communication"):
+        steps, batch_size = measured["steps"], batch_size_of(record)
+        samples = min(steps * batch_size, record["dataset"]["samples"]["train"])
+        if measured["samples"] != samples or sum(measured["alone_samples"]) != samples:
+            yield (
+                f"its communication was measured with {measured['samples']} samples together and "
+                f"{measured['alone_samples']} alone, but {steps} steps have {samples}"
+            )
 
 
 def _peak(record: Mapping) -> Iterator[str]:
@@ -309,5 +351,8 @@ def _is_settled(record: Mapping) -> bool:
 
 OF_EVERY_RUN = (_inputs, _compilation_cache, _status, _epochs, _results, _phases, _machine)
 
-OF_TRAININGS = (_accuracies, _waiting, _step_evaluations, _steps, _step_losses, _peak, _clock)
+OF_TRAININGS = (
+    _accuracies, _waiting, _step_evaluations, _steps, _step_losses, _clock, _moments, contradicting_ranks,
+    _communication, _peak,
+)  # fmt: skip
 """Checks of what is known of trainings, but not of commands."""

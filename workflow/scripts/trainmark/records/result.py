@@ -83,6 +83,13 @@ def waiting_share(epochs: Sequence[Mapping]) -> float | None:
     return sum(waiting) / seconds if seconds else None
 
 
+def cpu_share(record: Mapping) -> float | None:
+    """Return the share of the time of its CPUs that the first worker computed while it trained. None for a command."""
+    measured = record["epochs"]
+    held_seconds = len(record["sessions"][-1]["cpus"]) * sum(entry["seconds"] or 0.0 for entry in record["curves"])
+    return sum(one["cpu_seconds"] for one in measured) / held_seconds if measured and held_seconds else None
+
+
 def communication_share(record: Mapping) -> float | None:
     """Return the share of a step's time that several workers need because they share its batch; None for one worker.
 
