@@ -19,8 +19,8 @@ from trainmark.trainer import trainers_of
 PARTIAL_VARIABLE = "TRAINMARK_PARTIAL"
 """Environment variable of the call of snakemake that makes tables and report after a call in which jobs failed."""
 
-EPOCHS_OF_AN_AUDIT = 20
-"""Of so many epochs one is audited: two replays of it take a tenth of their time."""
+EPOCHS_OF_AN_AUDIT = 10
+"""Of so many epochs one is audited, and one at least: one or two replays of it take a tenth or two of their time."""
 
 PLANNED_KEYS = ("experiments", "prepare", "datasets", "prices", "figures", "claims")
 """Keys of the config that the plan contains. The mirror is left out because its address may contain a secret key."""

@@ -27,6 +27,7 @@ SHOWN = {
     "dropout": "its first loss is that of the batch without dropout",
     "losses": "its loss of step {step} differs by {found:.2g}, where {allowed:.2g} is allowed",
     "mean loss": "its mean loss differs by {found:.2g}, where {allowed:.2g} is allowed",
+    "size": "the size of its weight change differs by {found:.2g}, most in {layer}, where {allowed:.2g} is allowed",
     "weights": "its change of the weights differs by {found:.2g}, most in {layer}, where {allowed:.2g} is allowed",
     "test loss before": "its test loss before the epoch differs by {found:.2g}, where {allowed:.2g} is allowed",
     "test loss after": "its test loss after the epoch differs by {found:.2g}, where {allowed:.2g} is allowed",

@@ -1,10 +1,11 @@
 """Replays the audited epoch of a run, from the state that the run kept, and compares it with what the run recorded.
 
-Another trainer replays it, and the reference in numpy where the network has only layers that the reference has. Each
-replays it several times, which tells how much two correct trainings differ:
+Another trainer replays it, and the reference in numpy where the network has only layers that the reference has. More
+replays tell how much two correct trainings differ:
 
-- Without dropout, a second time from weights that are slightly changed: training amplifies rounding.
-- With dropout, with other masks: the run must not differ more from them than they do from each other.
+- Without dropout, a second time from weights that are slightly changed, if the first one differs: training amplifies
+  rounding.
+- With dropout, several times with other masks: the run must not differ more from them than they do from each other.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -60,6 +61,10 @@ the digits, the mean of an epoch was at most 3.9 from that of two, four or six o
 
 LEAST_ALLOWED_WITH_MASKS = 0.02
 """With dropout, relative difference of mean losses that is always allowed."""
+
+SIZE_ALLOWED = 0.15
+"""With dropout, relative difference of the size of a layer's weight change. In those draws .08 at most; with half the
+learning rate .29 to .47, with every second update .16 to .41."""
 
 DISTANCE_RATIO = 1.2
 """With dropout, the weight change of a run may be this many times as far from those of the replays as they are from
@@ -183,11 +188,17 @@ class _Audited:
         """
         if self._architecture.has_dropout:
             replays = [self._replay(one, self._kept.before, seeds) for seeds in range(1, count + 1)]
-            found = [_mean_losses(self._run, replays), _distances(self._run, replays, self._layers)]
-            found.insert(0, self._masks(one, [epoch.losses[0] for epoch in replays]))
+            compared = _sizes, _distances
+            found = [
+                self._masks(one, [epoch.losses[0] for epoch in replays]),
+                _mean_losses(self._run, replays),
+                *(compare(self._run, replays, self._layers) for compare in compared),
+            ]
         else:
-            own, copy = (self._replay(one, weights) for weights in (self._kept.before, perturbed(self._kept.before)))
-            found = [_losses(self._run, own, copy), _changes(self._run, own, copy, self._layers)]
+            own = self._replay(one, self._kept.before)
+            found = self._without_masks(own, own)
+            if any(difference.excess > 1 for difference in found):  # a copy takes as long, and sets a higher limit
+                found = self._without_masks(own, self._replay(one, perturbed(self._kept.before)))
         one.load(split="test", inputs=self._splits["test"][0], labels=self._splits["test"][1])
         for what, weights, recorded in self._test_losses:
             if recorded is not None:
@@ -195,6 +206,9 @@ class _Audited:
                 size = max(abs(recorded), LEAST_LOSS_ALLOWED / LOSS_ALLOWED)
                 found.append(Difference(what, difference / size, LOSS_ALLOWED))
         return found
+
+    def _without_masks(self, own: Epoch, copy: Epoch) -> list[Difference]:
+        return [_losses(self._run, own, copy), _changes(self._run, own, copy, self._layers)]
 
     def _replay(self, one: Replaying, weights: Weights, seeds: int = 0) -> Epoch:
         """Train the epoch from these weights. seeds: changes those of dropout: the masks are not to be the run's."""
@@ -260,12 +274,15 @@ def _relative(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 def _changes(run: Epoch, own: Epoch, copy: Epoch, layers: Iterable[str]) -> Difference:
     """Return the difference of the layer that is furthest from its limit."""
     found = []
-    none = Epoch(own.losses, {name: np.zeros_like(array) for name, array in own.change.items()})
     for layer in layers:
-        size = max(_distance(epoch, none, [layer]) for epoch in (run, own)) or 1.0
+        size = max(_norm(_of_layers(epoch.change, [layer])) for epoch in (run, own)) or 1.0
         allowed = max(LEAST_ALLOWED, ALLOWED_RATIO * _distance(own, copy, [layer]) / size)
         found.append(Difference("weights", _distance(run, own, [layer]) / size, allowed, layer=layer))
     return max(found, key=lambda one: one.excess)
+
+
+def _of_layers(arrays: Weights, layers: Collection[str]) -> Weights:
+    return {name: array for name, array in arrays.items() if name.rpartition(".")[0] in layers}
 
 
 def _norm(arrays: Weights) -> float:
@@ -274,8 +291,8 @@ def _norm(arrays: Weights) -> float:
 
 def _distance(first: Epoch, second: Epoch, layers: Collection[str]) -> float:
     """Return the joint distance of the changes of these layers."""
-    names = [name for name in first.change if name.rpartition(".")[0] in layers]
-    return _norm({name: first.change[name] - second.change[name] for name in names})
+    own = _of_layers(first.change, layers)
+    return _norm({name: array - second.change[name] for name, array in own.items()})
 
 
 # --- with dropout -------------------------------------------------------------------------------------------------
@@ -293,6 +310,17 @@ def _mean_losses(run: Epoch, replays: Sequence[Epoch]) -> Difference:
     error = max(of_replays.mean(axis=1).std(ddof=1) / mean, np.sqrt(np.square(of_steps).mean() / steps))
     allowed = max(LEAST_ALLOWED_WITH_MASKS, STANDARD_ERRORS * error * np.sqrt(1 + 1 / count))
     return Difference("mean loss", float(abs(run.losses.mean() / mean - 1)), float(allowed))
+
+
+def _sizes(run: Epoch, replays: Sequence[Epoch], layers: Iterable[str]) -> Difference:
+    """Return the difference of the size of a layer's weight change, of the layer in which it is largest."""
+
+    def difference(layer: str) -> float:
+        size, *sizes = (_norm(_of_layers(epoch.change, [layer])) for epoch in (run, *replays))
+        return float(abs(size / np.median(sizes) - 1)) if np.median(sizes) else float(size > 0)
+
+    furthest = max(layers, key=difference)
+    return Difference("size", difference(furthest), SIZE_ALLOWED, layer=furthest)
 
 
 def _distances(run: Epoch, replays: Sequence[Epoch], layers: Iterable[str]) -> Difference:
