@@ -18,6 +18,7 @@ from trainmark.parity.whole_epochs import (
     CertifiedEpochs,
     Splits,
     certified_feeds,
+    is_large,
     last_two_batches,
     max_samples,
     needed_samples,
@@ -195,7 +196,7 @@ def _spread(samples: int, most: int) -> np.ndarray:
 def _certified_epochs(feeds: tuple[EpochFeed, ...], test_indices: np.ndarray, inputs: Inputs) -> CertifiedEpochs:
     """Return the whole epochs of a recipe. test_indices: the test samples to evaluate."""
     resolved = inputs.resolved
-    tail = last_two_batches(feeds[0])
+    tail = None if is_large(resolved.architecture) else last_two_batches(feeds[0])
     all_feeds = (*feeds, tail) if tail else feeds
     splits: Splits
     if resolved.is_streamed:

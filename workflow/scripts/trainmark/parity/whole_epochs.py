@@ -35,11 +35,10 @@ MAX_VALUES = 10**10
 LARGE_NETWORK_PARAMETERS = 5_000_000
 """A network with more parameters is large: a few of its steps take as long as an epoch of others."""
 
-LARGE_NETWORK_BATCHES = 10
+LARGE_NETWORK_BATCHES = 4
 """Maximum number of batches to train of an epoch of a large network, spread over it.
 
-More would take many minutes. What an adapter does wrong with the batches of an epoch, it also does in smaller networks,
-whose epochs are trained whole.
+More would take minutes. The audit replays an epoch of a run whole, at the recipe's size and from the weights of the run.
 """
 
 MIN_BATCHES = 4
