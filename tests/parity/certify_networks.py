@@ -64,6 +64,7 @@ def training_of(recipe) -> CertifiedTraining:
         splits=splits,
         batches=np.arange(samples).reshape(steps, CERTIFIED_SAMPLES),
         seed=(1, 1),
+        full_batches=np.arange(samples).reshape(2, -1),
         epochs=CertifiedEpochs(
             architecture, weights, recipe.optimizer, in_float32, feeds[:EPOCHS], last_two_batches(feeds[0])
         ),

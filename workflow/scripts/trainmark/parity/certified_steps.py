@@ -15,9 +15,9 @@ from trainmark.frameworks.adapter import Adapter, ObservedAdapter
 from trainmark.networks.graph import Architecture
 from trainmark.parity.adapter_check import check_adapter
 from trainmark.parity.epoch_check import EpochTrace
-from trainmark.parity.precision_check import PrecisionDifference, check_precision
+from trainmark.parity.precision_check import check_precision
 from trainmark.parity.sketches import Sketches
-from trainmark.parity.trace import Failure, StageTrace, Trace
+from trainmark.parity.trace import Failure, PrecisionDifference, StageTrace, Trace
 from trainmark.parity.update_check import UpdateCheck
 from trainmark.parity.whole_epochs import CertifiedEpochs, State, is_large, random_signs, train_epochs
 from trainmark.recipes.batch_order import EpochFeed

@@ -5,13 +5,13 @@ WEIGHT_CHANGE. So no other trainer, and nothing in float32, decides what is allo
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from trainmark.frameworks.adapter import ObservedAdapter
 from trainmark.networks.graph import Architecture
 from trainmark.parity.sketches import array_difference, scalar_difference
+from trainmark.parity.trace import PrecisionDifference
 from trainmark.parity.update_check import UpdateCheck
 from trainmark.parity.whole_epochs import perturb
 from trainmark.recipes.batch_order import EpochFeed
@@ -44,24 +44,6 @@ UPDATE_ALLOWED, WEIGHT_ROUNDING = 1e-5, 2.0**-23
 
 ORDER = ("input", "forward", "loss", "backward", "update")
 """What is compared, in the order of the computation."""
-
-
-@dataclass(frozen=True)
-class PrecisionDifference:
-    """The difference of a trainer in float32 from float64 or, of "update", from the rule.
-
-    what: one of ORDER, all a `sentences.Location.what`; the first two only if one of the next two is too large.
-    """
-
-    what: str
-    layer: str | None
-    difference: float
-    allowed: float
-
-    @property
-    def excess(self) -> float:
-        """The difference divided by the allowed one."""
-        return self.difference / self.allowed
 
 
 Step = tuple[float, Weights]

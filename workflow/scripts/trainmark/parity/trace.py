@@ -13,7 +13,6 @@ from trainmark.errors import CertificateError, expect_damage
 from trainmark.files.disk import write_arrays
 from trainmark.files.whole import written_whole
 from trainmark.parity.epoch_check import EpochTrace, ResultWithCopy, TrainingResult
-from trainmark.parity.precision_check import PrecisionDifference
 from trainmark.parity.sketches import Sketches
 from trainmark.trainer import Trainer
 
@@ -67,6 +66,25 @@ class StageTrace:
         if step < len(self.epoch_losses):
             cut["epoch_weights"] = None
         return replace(self, **steps, **cut)
+
+
+@dataclass(frozen=True)
+class PrecisionDifference:
+    """The difference of a trainer in float32 from float64 or, of "update", from the rule.
+
+    what: one of precision_check.ORDER, all a `sentences.Location.what`; the first two only if one of the next two is
+        too large.
+    """
+
+    what: str
+    layer: str | None
+    difference: float
+    allowed: float
+
+    @property
+    def excess(self) -> float:
+        """The difference divided by the allowed one."""
+        return self.difference / self.allowed
 
 
 @dataclass(frozen=True)
