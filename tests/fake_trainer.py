@@ -12,7 +12,7 @@ from trainmark.parity.certified_steps import CertifiedTraining
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.recipe import Optimizer
-from trainmark.recipes.update_rules import UPDATE_RULES
+from trainmark.recipes.update_rules import SLOTS, UPDATE_RULES
 from trainmark.trainer import Trainer
 
 ARCHITECTURE = chain(
@@ -78,7 +78,7 @@ class FakeAdapter(ObservedAdapter):
         self.spoil("build", 0, dtype, np.zeros(1, dtype))
         self.nodes, self.dtype, self.output = architecture.nodes, dtype, architecture.output
         self.set_weights(weights)
-        constants = optimizer.as_dict()
+        constants, self.slot_rule = optimizer.as_dict(), optimizer.rule
         self.rule, self.constants = UPDATE_RULES[constants.pop("rule")], constants
         self.states = {name: {} for name in weights}
         self.data, self.masks, self.step = {}, {}, 1
@@ -88,7 +88,9 @@ class FakeAdapter(ObservedAdapter):
         self.data[split] = inputs, labels
 
     def slots(self):
-        return {f"{name}.{slot}": array for name, state in self.states.items() for slot, array in state.items()}
+        zeros = {name: dict.fromkeys(SLOTS[self.slot_rule], 0.0) for name in self.states}
+        kept = {name: zeros[name] | state for name, state in self.states.items()}
+        return {f"{name}.{slot}": array + 0 * self.values[name] for name in kept for slot, array in kept[name].items()}
 
     def set_slots(self, slots, updates):
         for name, array in slots.items():

@@ -273,7 +273,8 @@ class ObservedAdapter(Adapter):
     def slots(self) -> Weights:
         """Return a copy of the arrays that the optimizer keeps for each trained array.
 
-        By "layer.role.slot", such as "dense1.kernel.velocity" (update_rules.SLOTS), in the layout of `weights`.
+        By "layer.role.slot", such as "dense1.kernel.velocity" (update_rules.SLOTS), in the layout of `weights`. Before
+        the first update they are zeros.
         """
 
     @abstractmethod

@@ -12,6 +12,7 @@ from trainmark.console import in_words
 from trainmark.datasets.catalogue import sample_shape
 from trainmark.networks.layers import training_flops
 from trainmark.plan.matrix import certified_groups
+from trainmark.plan.plan_file import PlannedRuns
 from trainmark.plan.products import RESULTS
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
@@ -127,7 +128,9 @@ def estimate(config: Mapping, catalogue: Mapping, runs: Sequence[Run]) -> str:
             least, most = (beside + flops / (rate * share) for share, beside in shares)
         else:
             least = most = known
-        low, high = low + least / at_once, high + most / at_once
+        planned = PlannedRuns.of(config["experiments"][run.experiment])
+        with_audits = 1 + planned.audits / planned.epochs  # an audit takes about as long as its epoch
+        low, high = low + least * with_audits / at_once, high + most * with_audits / at_once
     traces = sum(len(trainers) for trainers in certified_groups(runs).values() if len(trainers) > 1)
     low += traces * SECONDS_OF_A_TRACE[0] / at_once
     high += traces * SECONDS_OF_A_TRACE[1] / at_once

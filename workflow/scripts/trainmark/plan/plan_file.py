@@ -104,6 +104,11 @@ class PlannedRuns:
     count: int
     epochs: int
 
+    @property
+    def audits(self) -> int:
+        """The number of these runs of which an epoch is audited."""
+        return min(self.count, max(1, self.epochs // EPOCHS_OF_AN_AUDIT))
+
     @classmethod
     def of(cls, experiment: Mapping) -> Self:
         """Those of an experiment, by its settings."""
@@ -136,12 +141,12 @@ def is_audited(run: Run, plan: Mapping) -> bool:
 
     The plan's secret chooses them: the same repeats for all trainers of a group, so that paired runs are timed alike.
     """
-    experiment = experiment_of(run.experiment, plan)
-    runs = list(product(experiment.get("epochs", ()), range(1, experiment.get("repeats", 0) + 1)))
+    if not (experiment := experiment_of(run.experiment, plan)):
+        return False
+    runs = list(product(experiment["epochs"], range(1, experiment["repeats"] + 1)))
     group = f"{plan.get('secret')} {run.experiment}/{run.recipe}/{run.dataset}"
     runs.sort(key=lambda one: sha256(f"{group} {one}".encode()).digest())
-    count = max(1, sum(epochs for epochs, _ in runs) // EPOCHS_OF_AN_AUDIT)
-    return (run.epochs, run.repeat) in runs[:count]
+    return (run.epochs, run.repeat) in runs[: PlannedRuns.of(experiment).audits]
 
 
 def position_in_order(run: Run, plan: Mapping) -> dict | None:
