@@ -142,7 +142,7 @@ def audit(
     if record["weights"]["audit"] is None or not isinstance(adapter, ObservedAdapter):
         return None
     kept = read_kept(record_file, record, resolved.architecture, resolved.optimizer.rule)
-    audited = _Audited(resolved, record, kept, splits)
+    audited = AuditedRun(resolved, record, kept, splits)
     replays = {str(trainer): audited.differences(adapter, 1)}
     if has_reference(resolved):
         reference = Reference(resolved.architecture, kept.before, resolved.first_optimizer)
@@ -164,7 +164,7 @@ def has_reference(resolved: ResolvedTraining) -> bool:
     return known and training_flops(architecture) * resolved.samples <= MAX_REFERENCE_FLOPS
 
 
-class _Audited:
+class AuditedRun:
     """An audited epoch of a run, and what the run recorded of it."""
 
     def __init__(
