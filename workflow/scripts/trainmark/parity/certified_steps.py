@@ -77,7 +77,8 @@ class Stage:
     plain: train with PLAIN_SGD instead of the recipe's optimizer, and reset to the initial weights before every step.
     also_as_epoch: also run the first EPOCH_STEPS steps as a single epoch, as runs do; this reveals a wrong batch order
         or state that is lost between steps.
-    perturb_weights: start from slightly changed initial weights; neither the final weights nor an evaluation is stored.
+    perturb_weights: start from slightly changed initial weights; only losses, gradients and weights of the steps are
+        stored.
     """
 
     masks: bool = False
@@ -231,6 +232,7 @@ def _trace_stage(adapter: ObservedAdapter, training: CertifiedTraining, stage: S
         epoch_losses, epoch_weights = adapter.train_epoch(feed), Sketches.of(adapter.weights())
         adapter.set_state(state)
     losses, gradients, weights, updates = [], [], [], []
+    activations = Sketches.of({})
     for step, batch in enumerate(training.batches, start=1):
         is_restart = training.restarts and step == len(training.batches) // 2 + 1
         if stage.plain:
@@ -241,7 +243,7 @@ def _trace_stage(adapter: ObservedAdapter, training: CertifiedTraining, stage: S
             check = UpdateCheck(training.architecture, optimizer, adapter.weights())
         if stage.masks:
             adapter.set_masks(draw_masks(training.architecture, len(batch), training.seed, step))
-        if step == 1:
+        if step == 1 and not stage.perturb_weights:
             activations = _sketch_checked(adapter, "output", adapter.activations("train", batch, training=True))
         losses.append(adapter.train_epoch(EpochFeed(batch, len(batch), len(batch), dropout_seed=0))[0])
         gradient, final = adapter.gradients(), adapter.weights()

@@ -33,7 +33,7 @@ class StageTrace:
     update_layers: for each step, the layer whose update differs most from the rule; empty if updates are not checked.
     update_errors: relative difference of that layer's update from the rule in numpy, float64.
     initial_weights: weights right after the network was built.
-    activations: outputs of every node in the first step, "input" first.
+    activations: outputs of every node in the first step, "input" first; empty for perturbed copies.
     gradients, weights: of each step; weights after it.
     evaluation: outputs of every node for the evaluation samples, after the last step; None for perturbed copies.
     logits: output of the last node for these samples, in full; None for perturbed copies.
