@@ -455,13 +455,21 @@ def dropout_in_first_layer(adapter):
 
 
 def backwards(bits, of_layer=lambda units: True):
-    """Factors of the products of Dense's backward pass are rounded to so many bits of mantissa, only in float32.
+    """Factors of the products of Dense's backward pass are rounded to so many bits of mantissa, as in runs alone.
 
     of_layer: function (units of a layer) -> whether it has the fault.
     """
 
     def inject(adapter):
-        (_torch_backwards if adapter.framework == "torch" else _flax_backwards)(bits, of_layer)
+        in_run, build = {}, adapter.build
+
+        def faulty(*, observed_batch=None, dtype, **arguments):
+            in_run["now"] = observed_batch is None and dtype == "float32"
+            build(observed_batch=observed_batch, dtype=dtype, **arguments)
+
+        adapter.build = faulty
+        patch = _torch_backwards if adapter.framework == "torch" else _flax_backwards
+        patch(bits, lambda units: in_run["now"] and of_layer(units))
 
     return inject
 
@@ -488,7 +496,7 @@ def _torch_backwards(bits, of_layer):
     true = torch.nn.Linear.forward
 
     def forward(self, inputs):
-        if inputs.dtype != torch.float32 or not of_layer(self.out_features):
+        if not of_layer(self.out_features):
             return true(self, inputs)
         return Product.apply(inputs, self.weight) + self.bias
 
@@ -514,7 +522,7 @@ def _flax_backwards(bits, of_layer):
     true = nnx.Linear.__call__
 
     def call(self, inputs):
-        if self.kernel.dtype != "float32" or not of_layer(self.out_features):
+        if not of_layer(self.out_features):
             return true(self, inputs)
         return product(inputs, self.kernel[...]) + self.bias[...]
 
@@ -528,8 +536,9 @@ def second_moment_in_bfloat16(adapter):
 
     def round_moments(optimizer, *_):
         for of_weight in optimizer.state.values():
-            if of_weight["exp_avg_sq"].dtype == torch.float32:
-                of_weight["exp_avg_sq"].copy_(of_weight["exp_avg_sq"].bfloat16())
+            moment = of_weight.get("exp_avg_sq")  # plain SGD has none
+            if moment is not None and moment.dtype == torch.float32:
+                moment.copy_(moment.bfloat16())
 
     def faulty(**arguments):
         build(**arguments)
@@ -545,8 +554,8 @@ class RoundedFirstMoments:
 
     def __call__(self, optimizer):
         for parameter in optimizer.target.params():
-            moment = parameter.update_rule.state["m"]
-            if moment.dtype == np.float32:
+            moment = parameter.update_rule.state.get("m")  # plain SGD has none
+            if moment is not None and moment.dtype == np.float32:
                 moment[...] = moment.astype(np.float16)
 
 

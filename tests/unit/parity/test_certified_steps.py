@@ -34,7 +34,7 @@ def test_the_network_is_built_for_each_precision_and_rule():
     found = trace(adapter, fake_training(), "cpu")
     assert adapter.calls == [
         ("float64", "sgd", 4), ("float64", "momentum_sgd", 4),
-        ("float64", "momentum_sgd", 12), ("float32", "momentum_sgd", 12),
+        ("float64", "momentum_sgd", 12), ("float32", "sgd", None), ("float32", "momentum_sgd", 12),
     ]  # fmt: skip
     assert (found.trainer, found.versions, found.settings, found.failure) == (
         Trainer("fake", "cpu"), {"fake": "1"}, {"seed": 1}, None,

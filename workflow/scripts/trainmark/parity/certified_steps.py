@@ -185,11 +185,15 @@ def _build(
     device: str,
     dtype: str,
     optimizer: Optimizer,
-    observed_batch: int,
+    observed_batch: int | None,
 ) -> State:
-    """Build the adapter from the initial weights, load its samples, and return its state."""
+    """Build the adapter from the initial weights, load its samples, and return its state.
+
+    observed_batch: see `ObservedAdapter.build`. None: as for a run, but without dropout.
+    """
+    architecture = training.architecture
     adapter.build(
-        architecture=training.architecture,
+        architecture=architecture if observed_batch else architecture.without_dropout(),
         weights=training.weights,
         optimizer=optimizer,
         device=device,
@@ -217,7 +221,9 @@ def _check_precision(
         training.weights,
         batches,
         training.optimizer,
-        lambda dtype: _build(adapter, training, device, dtype, training.optimizer, samples),
+        lambda dtype, optimizer, observed: _build(
+            adapter, training, device, dtype, optimizer, samples if observed else None
+        ),
     )
 
 
