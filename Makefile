@@ -18,7 +18,7 @@ PYTEST := python -m pytest -n 2 --durations=30
 QUICK := -m "not slow and not parity and not faults and not adversary and not benchmarks and not real_data and not gpu \
   and not cluster and not environments"
 BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
-CAMPAIGNS := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/adversary/campaigns.py --work build/campaigns
+CAMPAIGNS := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/adversary/planted_campaigns.py --work build/campaigns
 
 .PHONY: all paper paper-archive report test gpu-check expected torch torch-cpu workers cluster clean help lint coverage test-slow test-parity test-faults \
   test-adversary test-load test-gpu test-benchmarks test-cluster test-environments test-fresh test-real-data certify-networks \

@@ -119,7 +119,7 @@ def streamed(record, waiting=0.0, top5_accuracy=0.9, evaluation_steps=None):
 def session(host="h", gpu=None, first_epoch=1, cpus=(0, 1), settings=()):
     """A process that trained a run."""
     return {
-        "host": host, "boot_id": "boot", "started": "2025-01-01T00:00:00+00:00", "held_seconds": [10.0, 11.0],
+        "host": host, "boot_id": "boot", "started": "2025-01-01T00:00:00+00:00", "held_seconds": [10.0, 10.75],
         "cpu_model": "Processor", "cpus": list(cpus), "gpu": gpu, "settings": dict(settings),
         "call": "2025-01-01T00:00:00+00:00", "first_epoch": first_epoch, "restart_seconds": 0,
     }  # fmt: skip

@@ -2,7 +2,7 @@
 
 import shutil
 
-import campaigns
+import planted_campaigns
 import pytest
 from harness import REPOSITORY
 from plants import PLANTS, hunks_in
@@ -26,12 +26,12 @@ OF_EACH_KIND = [
 
 def test_plants_are_named_at_the_right_place(tmp_path, capsys):
     with capsys.disabled():
-        assert not campaigns.judge_plants(OF_EACH_KIND, tmp_path, plain=False)
+        assert not planted_campaigns.judge_plants(OF_EACH_KIND, tmp_path, plain=False)
 
 
 def test_an_honest_campaign_on_a_busy_machine_is_not_refused(tmp_path, capsys):
     with capsys.disabled():
-        assert not campaigns.judge_honest(["dropout-torch-busy"], tmp_path, plain=False)
+        assert not planted_campaigns.judge_honest(["dropout-torch-busy"], tmp_path, plain=False)
 
 
 def test_every_plant_fits_the_library_of_today(tmp_path):
