@@ -23,6 +23,7 @@ from records_for_tests import (
     held_from,
     out_of_memory,
     record,
+    retimed,
     timed_tuning,
     with_peak,
 )
@@ -213,7 +214,10 @@ def _made(run, happened, seconds, random, experiment, changes):
     first, epoch = (part * random.gauss(1, 0.02) * (2 if happened == "disturbed" else 1) for part in seconds)
     if happened == "diverged":
         made = diverged(*arguments, changes=changes, **keys)
-        return changed(made, {"curves.0.evaluations.test.accuracy": 0.1, "result.test_accuracy": 0.1})
+        made["curves"][0]["evaluations"]["test"]["accuracy"] = 0.1
+        made["curves"][0]["seconds"] = made["phases_seconds"]["warm_up"] = epoch
+        made["result"] = result(made["curves"], 0.5, 1438)
+        return retimed(made)
     if happened == "out of memory":
         return out_of_memory(*arguments, changes=changes, **keys)
     curves = [_learned(run, number, epoch, random) for number in range(1, run.epochs + 1)]
