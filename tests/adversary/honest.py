@@ -62,7 +62,7 @@ def of_photographs(folder: Path, recipe: str, *frameworks: str, side: int, **key
     lines = [f"{path.relative_to(PHOTOGRAPHS)} {label}\n" for path, label in forty]
     (folder / "forty.txt").write_text("".join(lines))
     dataset = {"title": "Forty", "format": "image_list", "folder": str(PHOTOGRAPHS)}
-    config = {"datasets": {"forty": dataset | {"lists": dict.fromkeys(("train", "test"), "forty.txt")}}}
+    config = {"datasets": {"forty": dataset | {"lists": dict.fromkeys(("train", "test"), str(folder / "forty.txt"))}}}
     small = {"datasets": ["forty"], "batch_size": 10, "input": {"crop": [side, side]}, "config": config}
     return of(recipe, *frameworks, epochs=3, repeats=2, **small, **keys)
 

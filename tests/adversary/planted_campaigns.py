@@ -186,7 +186,7 @@ def judge_honest(names: list[str], work: Path, plain: bool) -> int:
             process = snakemake(folder, campaign.cores, *([] if plain else [TABLES]))
         failed = process.returncode != 0
         said = [process.printed[-600:]] if failed else [*dict.fromkeys(row["reason"] for row in refusals(folder))]
-        refused[name] = said + ([] if failed else verify(folder).splitlines()[:1])
+        refused[name] = said + (verify(folder).splitlines()[:1] if plain and not failed else [])
         print(f"{name:34} {'REFUSED' if refused[name] else 'ok':8} {time.monotonic() - start:4.0f} s", flush=True)
         print(*(f"  {sentence}\n" for sentence in refused[name]), sep="", end="", flush=True)
         if not refused[name]:
