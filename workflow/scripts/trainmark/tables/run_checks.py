@@ -41,16 +41,18 @@ Pairs = dict[tuple[str, ...], str]
 def wrong_pairs(records: Mapping[str, Mapping], certificates: Mapping, evaluations: Iterable[Mapping]) -> Pairs:
     """For each pair of trainers whose runs show different trainings, a sentence that says why.
 
-    These pairs are not ranked, whatever their certificate says. Three checks are made. Before training, two runs of the
-    same repeat must have the same loss: that of the first batch or, with dropout, that of the test split. Another
-    trainer must compute from the kept weights of a run the loss and accuracy of its record. And the losses of the steps
-    of each epoch must show the same training (epoch_checks).
+    These pairs are not ranked although their certificate does not refuse them. Four checks are made. Before training,
+    two runs of the same repeat must have the same loss: that of the first batch or, with dropout, that of the test
+    split. Another trainer must compute from the kept weights of a run the loss and accuracy of its record, and what
+    its audited epoch did. And the losses of the steps of each epoch must show the same training (epoch_checks).
     """
     wrong_runs = _wrong_evaluations({record["run"]["id"]: record for record in records.values()}, evaluations)
     sentences: Pairs = {}
     for values, group in by_trainer(records.values()).items():
         for first, second in combinations(group, 2):
             pair = pair_of(certificates.get(values), first, second)
+            if pair and pair["parity"] == "different":
+                continue  # its certificate says where
             sentence = (
                 _different_start(group[first], group[second], pair)
                 or wrong_runs.get((values, first))
