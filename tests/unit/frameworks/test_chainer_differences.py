@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -52,18 +51,6 @@ def test_chainers_adam_has_epsilon_beside_the_uncorrected_root():
         found[rule] = float(link.W.array[0])
     assert found["adam"] == pytest.approx(-1 / (1 + 0.1 / np.sqrt(0.001)), rel=1e-12)
     assert found["adam_algorithm_1"] == pytest.approx(-1 / 1.1, rel=1e-12)
-
-
-@pytest.mark.parametrize(("rule", "name"), [("adam", "alpha"), ("momentum_sgd", "lr"), ("rmsprop_warmup", "lr")])
-def test_a_wrapped_optimizer_gets_the_rate_of_an_epoch(rule, name):
-    """As ChainerMN wraps that of several workers: it is of no class of Chainer's optimizers."""
-    optimizers = importlib.import_module("trainmark.frameworks.chainer_optimizers")
-    constants = {"learning_rate": 0.1, "momentum": 0.9, "beta_1": 0.9, "beta_2": 0.999, "rho": 0.9, "epsilon": 1e-8}
-    constants |= {"sgd_share": 0.5, "rmsprop_share": 0.5}
-    taken = {"adam": ("beta_1", "beta_2", "epsilon"), "momentum_sgd": ("momentum",)}.get(rule, tuple(constants))
-    optimizer = optimizers.OPTIMIZERS[rule](**{key: constants[key] for key in ("learning_rate", *taken)})
-    optimizers.set_rates(SimpleNamespace(hyperparam=optimizer.hyperparam), (("learning_rate", 0.02),))
-    assert getattr(optimizer.hyperparam, name) == 0.02
 
 
 def test_batch_norm_keeps_the_unbiased_variance():

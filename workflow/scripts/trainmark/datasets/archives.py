@@ -41,7 +41,7 @@ class _Unpacking:
 
     def expect_safe(self, name: str, size_bytes: int) -> None:
         """Raise TarError for a member outside the folder, and for too much of all."""
-        path = PureWindowsPath(name)  # which knows drives, and both separators; "//x" is a drive in Python 3.13.5
+        path = PureWindowsPath(name)  # which knows drives and both separators, but "//x" has no root in Python 3.13.5
         if name.startswith(("/", "\\")) or path.root or ".." in path.parts:
             raise tarfile.TarError(f"{name[:100]!r} leads out of the folder")
         if size_bytes > self.left_bytes:

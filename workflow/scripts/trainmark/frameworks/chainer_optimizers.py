@@ -99,7 +99,7 @@ STATES: Mapping[str, tuple[str, ...]] = {
 
 def set_rates(optimizer: chainer.Optimizer, rates: Rates) -> None:
     """Give the constants of an epoch to an optimizer: the learning rate, and the shares of rmsprop_warmup."""
-    # By its constants and not by its class: that of several workers is a wrapper.
+    # Told by its constants, not by its class: the optimizer of several workers is a wrapper of ChainerMN's.
     learning_rate = "lr" if "lr" in optimizer.hyperparam.get_dict() else "alpha"
     for name, value in rates:
         setattr(optimizer.hyperparam, learning_rate if name == "learning_rate" else name, value)
