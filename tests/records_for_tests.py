@@ -10,6 +10,7 @@ from trainmark.files.seal import digest_of, sealed
 from trainmark.machine.disturbance import disturbance, disturbance_of
 from trainmark.machine.watch import COUNTED
 from trainmark.parity import certificate
+from trainmark.parity.epoch_check import LOSSES, UPDATE
 from trainmark.plan.run import Run
 from trainmark.records import inputs
 from trainmark.records.record import PHASES, SCHEMA_VERSION
@@ -444,6 +445,12 @@ def certificate_of(group, trainers, parities):
     })  # fmt: skip
 
 
+EPOCHS = [
+    {"what": LOSSES, "difference": 3e-7, "allowed": 1e-4, "step": 1, "layer": None},
+    {"what": UPDATE, "difference": "Infinity", "allowed": "Infinity", "step": None, "layer": "dense1"},
+]
+
+
 def _certified_pair(first, second, parity):
     size = {"bitwise": 0.0, "rounding": 2e-14, "single": 2e-7, "different": 0.25, "not certified": 0.0}[parity]
     differences = {"losses": size / 2, "gradients": size, "weights": size / 4, "evaluation": size / 8}
@@ -454,8 +461,7 @@ def _certified_pair(first, second, parity):
     failed = parity == "not certified"
     return {
         "first": first, "second": second, "parity": parity, "stages": {} if failed else stages,
-        "float32": None if failed else {"loss": 2e-8}, "epochs": None, "reasons": [],
-        "drift": None if failed else {"losses": 3e-7, "weights": "Infinity", "evaluation": 1e-7},
+        "float32": None if failed else {"loss": 2e-8}, "epochs": None if failed else EPOCHS, "reasons": [],
         "location": locations[0] if locations else None, "causes": locations, "sentence": f"they are <{parity}>",
     }  # fmt: skip
 

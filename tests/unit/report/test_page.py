@@ -43,7 +43,7 @@ def test_each_comparison_has_its_parity_class_and_each_certificate_a_table(page)
     assert {shown for _, shown in rows} == {"rounding", "single", "different"}
     cells = [cell for cell in page.figures.shown if "data-certificate" in cell]
     assert len({cell["data-certificate"] for cell in cells}) == 6 + 1
-    assert {cell["data-statistic"] for cell in cells} == {"network", "steps", "drift"}
+    assert {cell["data-statistic"] for cell in cells} == {"network", "steps", "epochs"}
     assert "10 steps of 16 samples of 1 x 28 x 28" in page.words
     assert "../certificates/e/mnist-mlp-flux/digits.json" in page.figures.links
     assert "infinite" in page.words

@@ -6,7 +6,6 @@ Order: three epochs of a softmax regression by the recipe's update rule, each at
 more samples than fit into one evaluation batch, before the training and after each epoch. Dropout: see dropout_check.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,10 +13,11 @@ import numpy as np
 from trainmark.frameworks.adapter import EVALUATION_BATCH_SIZE, Adapter
 from trainmark.networks.graph import Architecture, chain
 from trainmark.parity.dropout_check import wrong_dropout
+from trainmark.parity.precision_check import ROUNDING
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights
 from trainmark.recipes.recipe import DTYPE, Optimizer
-from trainmark.recipes.update_rules import UPDATE_RULES, State
+from trainmark.recipes.reference import Reference
 
 TOLERANCE = 1e-5
 """Relative tolerance of logits and of updates, and a tenth of that of losses: float32 rounds by 6e-8."""
@@ -60,35 +60,6 @@ def check_adapter(
 # --- evaluation and order -----------------------------------------------------------------------------------------
 
 
-class _Regression:
-    """The softmax regression in numpy, in float64."""
-
-    def __init__(self, weights: Weights, optimizer: Optimizer) -> None:
-        self.weights, self._constants, self._updates = dict(weights), optimizer.as_dict(), 0
-        self._rule = UPDATE_RULES[self._constants.pop("rule")]
-        self._states: dict[str, State] = {name: {} for name in weights}
-
-    def logits(self, inputs: np.ndarray) -> np.ndarray:
-        """Return the logits of these samples."""
-        return np.asarray(inputs @ self.weights["dense.kernel"] + self.weights["dense.bias"])
-
-    def train(self, inputs: np.ndarray, labels: np.ndarray, rate: float) -> float:
-        """Train a step; return its loss."""
-        probabilities = np.exp(self.logits(inputs))
-        probabilities /= probabilities.sum(axis=1, keepdims=True)
-        rows = np.arange(len(labels))
-        loss = float(-np.log(probabilities[rows, labels]).mean())
-        probabilities[rows, labels] -= 1
-        errors = probabilities / len(labels)
-        self._updates += 1
-        constants = self._constants | {"learning_rate": rate}
-        for name, gradient in {"dense.kernel": inputs.T @ errors, "dense.bias": errors.sum(axis=0)}.items():
-            self.weights[name] = self._rule(
-                self.weights[name], gradient, self._states[name], self._updates, **constants
-            )
-        return loss
-
-
 def _wrong_training(adapter: Adapter, optimizer: Optimizer, device: str, workers: int) -> dict[str, str | None]:
     """Return what is wrong with the order, and with the evaluation before the training and after each epoch."""
     generator = np.random.default_rng(5)
@@ -109,7 +80,8 @@ def _wrong_training(adapter: Adapter, optimizer: Optimizer, device: str, workers
         adapter.load(
             split=split, inputs=rows.reshape(-1, 1, 1, FEATURES), labels=labels[np.arange(len(rows)) % samples]
         )
-    expected = _Regression(weights, optimizer)
+    expected = Reference(network, weights, optimizer)
+    expected.load(split="train", inputs=inputs["train"], labels=labels)
     wrong_evaluation = _wrong_logits(adapter, inputs["test"], 0) or _wrong_logits(adapter, inputs["test"], 0)
     wrong_order, updates = None, 0
     for epoch, rate in enumerate(LEARNING_RATES, start=1):
@@ -119,10 +91,9 @@ def _wrong_training(adapter: Adapter, optimizer: Optimizer, device: str, workers
         )  # fmt: skip
         losses = adapter.train_epoch(feed)
         updates += feed.steps
-        right = [expected.train(*batch, rate) for batch in feed.batches(inputs["train"], labels)]
-        wrong_order = wrong_order or _wrong_epoch(adapter, feed, updates, losses, right, epoch)
+        wrong_order = wrong_order or _wrong_epoch(adapter, feed, updates, losses, expected.train_epoch(feed), epoch)
         wrong_evaluation = wrong_evaluation or _wrong_logits(adapter, inputs["test"], epoch)
-    if not wrong_order and not is_same_movement(weights, adapter.weights(), expected.weights):
+    if not wrong_order and not is_same_movement(weights, adapter.weights(), expected.weights(), updates):
         wrong_order = f"has other weights than numpy after {EPOCHS} epochs of the same batches and learning rates"
     return {"evaluation": wrong_evaluation, "order": wrong_order}
 
@@ -142,7 +113,7 @@ def _wrong_logits(adapter: Adapter, inputs: np.ndarray, epochs: int) -> str | No
 
 
 def _wrong_epoch(
-    adapter: Adapter, feed: EpochFeed, updates: int, losses: np.ndarray, expected: Sequence[float], epoch: int
+    adapter: Adapter, feed: EpochFeed, updates: int, losses: np.ndarray, expected: np.ndarray, epoch: int
 ) -> str | None:
     """Compare counts and losses of an epoch with numpy's; it has its own order and a shorter last batch."""
     if wrong := feed.wrong_counts(adapter.counted(), updates):
@@ -158,7 +129,10 @@ def _wrong_epoch(
     return None
 
 
-def is_same_movement(initial: Weights, trained: Weights, expected: Weights) -> bool:
-    """Return whether weights are the expected ones, to TOLERANCE of how far they moved."""
+def is_same_movement(initial: Weights, trained: Weights, expected: Weights, updates: int) -> bool:
+    """Return whether weights are those expected, to TOLERANCE of how far they moved and a rounding of each update."""
     moved = max(np.abs(expected[name] - initial[name]).max() for name in expected)
-    return all(np.allclose(trained[name], expected[name], rtol=0, atol=TOLERANCE * moved) for name in expected)
+    rounding = updates * ROUNDING * max(np.abs(array).max() for array in expected.values())
+    return all(
+        np.allclose(trained[name], expected[name], rtol=0, atol=TOLERANCE * moved + rounding) for name in expected
+    )

@@ -19,9 +19,9 @@ from trainmark.parity.precision_check import check_precision
 from trainmark.parity.sketches import Sketches
 from trainmark.parity.trace import Failure, PrecisionDifference, StageTrace, Trace
 from trainmark.parity.update_check import UpdateCheck
-from trainmark.parity.whole_epochs import CertifiedEpochs, State, is_large, random_signs, train_epochs
+from trainmark.parity.whole_epochs import CertifiedEpochs, is_large, train_epochs
 from trainmark.recipes.batch_order import EpochFeed
-from trainmark.recipes.initial_weights import Weights
+from trainmark.recipes.initial_weights import Weights, random_signs
 from trainmark.recipes.recipe import Optimizer
 from trainmark.trainer import Trainer
 
@@ -163,7 +163,7 @@ def trace(
 
 def _prepared_stages(
     adapter: ObservedAdapter, training: CertifiedTraining, device: str, stages: Mapping[str, Stage]
-) -> Iterator[tuple[str, Stage, State]]:
+) -> Iterator[tuple[str, Stage, Weights]]:
     """Yield (name, stage, initial state) of each stage that applies, with the adapter in that state."""
     built, state = None, {}
     for name, stage in stages.items():
@@ -186,7 +186,7 @@ def _build(
     dtype: str,
     optimizer: Optimizer,
     observed_batch: int | None,
-) -> State:
+) -> Weights:
     """Build the adapter from the initial weights, load its samples, and return its state.
 
     observed_batch: see `ObservedAdapter.build`. None: as for a run, but without dropout.
@@ -227,7 +227,7 @@ def _check_precision(
     )
 
 
-def _trace_stage(adapter: ObservedAdapter, training: CertifiedTraining, stage: Stage, state: State) -> StageTrace:
+def _trace_stage(adapter: ObservedAdapter, training: CertifiedTraining, stage: Stage, state: Weights) -> StageTrace:
     optimizer = stage.optimizer(training)
     checks_updates = not stage.perturb_weights  # which does not affect the class
     initial_weights = adapter.weights()

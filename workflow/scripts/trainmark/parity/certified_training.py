@@ -18,8 +18,6 @@ from trainmark.parity.whole_epochs import (
     CertifiedEpochs,
     Splits,
     certified_feeds,
-    is_large,
-    last_two_batches,
     max_samples,
     needed_samples,
 )
@@ -196,8 +194,6 @@ def _spread(samples: int, most: int) -> np.ndarray:
 def _certified_epochs(feeds: tuple[EpochFeed, ...], test_indices: np.ndarray, inputs: Inputs) -> CertifiedEpochs:
     """Return the whole epochs of a recipe. test_indices: the test samples to evaluate."""
     resolved = inputs.resolved
-    tail = None if is_large(resolved.architecture) else last_two_batches(feeds[0])
-    all_feeds = (*feeds, tail) if tail else feeds
     splits: Splits
     if resolved.is_streamed:
         streams = inputs.streams(DTYPE)
@@ -205,7 +201,7 @@ def _certified_epochs(feeds: tuple[EpochFeed, ...], test_indices: np.ndarray, in
         train.evaluation_batch_size = test.evaluation_batch_size = evaluation_batch_size(resolved.architecture)
         splits = {"train": (train, train.labels), "test": (Chosen(test, test_indices), test.labels[test_indices])}
     else:
-        train_indices, all_feeds = needed_samples(all_feeds)
+        train_indices, feeds = needed_samples(feeds)
         chosen = {"train": train_indices, "test": test_indices}
         splits = {split: inputs.arrays(split, indices, DTYPE) for split, indices in chosen.items()}
     return CertifiedEpochs(
@@ -213,6 +209,5 @@ def _certified_epochs(feeds: tuple[EpochFeed, ...], test_indices: np.ndarray, in
         weights=resolved.initial_weights(REPEAT),
         optimizer=resolved.first_optimizer,
         splits=splits,
-        feeds=all_feeds[: len(feeds)],
-        tail=all_feeds[-1] if tail else None,
+        feeds=feeds,
     )

@@ -13,16 +13,7 @@ from typing import Any
 import numpy as np
 
 from trainmark.networks.graph import Architecture
-from trainmark.parity.epoch_check import (
-    EVALUATION,
-    LOSSES,
-    SLOW_LOSSES,
-    SLOW_UPDATE,
-    SPREAD_UPDATE,
-    UPDATE,
-    EpochDifference,
-    compare_epochs,
-)
+from trainmark.parity.epoch_check import EpochDifference, compare_epochs
 from trainmark.parity.sentences import RULE, Location, format_epoch_difference, format_location, pair_sentence
 from trainmark.parity.sketches import array_difference, scalar_difference
 from trainmark.parity.trace import SINGLE_SKETCHES, STEP_SKETCHES, Failure, StageTrace, Trace
@@ -53,9 +44,6 @@ PERTURBED_COPY = "perturbed copy"
 
 SELF_DIVERGENCE_LIMIT = 1e-10
 """Steps are comparable while a trainer differs from its perturbed copy by less; later, rounding grows without limit."""
-
-DRIFTS = {"losses": (SLOW_LOSSES, LOSSES), "weights": (SLOW_UPDATE, UPDATE), "evaluation": (EVALUATION,)}
-"""Differences of whole epochs that are summarised, each with the quantities to take it from, by preference."""
 
 NOISE = 1e-12
 """Smaller differences are float64 rounding and can occur anywhere in a network."""
@@ -89,19 +77,6 @@ class Pair:
     float32: dict[str, float] | None = None
     epochs: tuple[EpochDifference, ...] | None = None
     reasons: tuple[str, ...] = ()
-
-    @property
-    def drift(self) -> dict[str, float] | None:
-        """Difference of whole epochs in losses, weights and evaluation; all infinite if the losses of both diverge."""
-        if self.epochs is None:
-            return None
-        differences = {one.what: one.difference for one in self.epochs}
-        if not differences.keys() & {UPDATE, SPREAD_UPDATE}:
-            return dict.fromkeys(DRIFTS, float("inf"))
-        return {
-            name: next(differences[what] for what in quantities if what in differences)
-            for name, quantities in DRIFTS.items()
-        }
 
 
 def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:

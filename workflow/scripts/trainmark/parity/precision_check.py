@@ -15,9 +15,8 @@ from trainmark.networks.graph import Architecture
 from trainmark.parity.sketches import array_difference, scalar_difference
 from trainmark.parity.trace import PrecisionDifference
 from trainmark.parity.update_check import UpdateCheck
-from trainmark.parity.whole_epochs import perturb
 from trainmark.recipes.batch_order import EpochFeed
-from trainmark.recipes.initial_weights import Weights
+from trainmark.recipes.initial_weights import Weights, perturb
 from trainmark.recipes.recipe import DTYPE, Optimizer
 
 MOST_BATCHES, MOST_SAMPLES = 5, 1024

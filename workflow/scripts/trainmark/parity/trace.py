@@ -12,7 +12,7 @@ import numpy as np
 from trainmark.errors import CertificateError, expect_damage
 from trainmark.files.disk import write_arrays
 from trainmark.files.whole import written_whole
-from trainmark.parity.epoch_check import EpochTrace, ResultWithCopy, TrainingResult
+from trainmark.parity.epoch_check import EpochTrace
 from trainmark.parity.sketches import Sketches
 from trainmark.trainer import Trainer
 
@@ -130,10 +130,7 @@ class Trace:
 
 # --- files --------------------------------------------------------------------------------------------------------
 
-STORED = {
-    one.__name__: one
-    for one in (StageTrace, Sketches, Failure, PrecisionDifference, EpochTrace, ResultWithCopy, TrainingResult)
-}
+STORED = {one.__name__: one for one in (StageTrace, Sketches, Failure, PrecisionDifference, EpochTrace)}
 """The classes of which a trace consists, by name."""
 
 

@@ -28,6 +28,18 @@ def sha256_of_weights(weights: Weights) -> str:
     return digest.hexdigest()
 
 
+def random_signs(weights: Weights, seed: int) -> Weights:
+    """Return 1 or -1 for each value, drawn by numpy."""
+    generator = np.random.default_rng(seed)
+    return {name: 2 * generator.integers(0, 2, array.shape) - 1 for name, array in weights.items()}
+
+
+def perturb(weights: Weights, change: float, seed: int) -> Weights:
+    """Return a copy with each value changed by `change` of itself, up or down at random; zeros stay zero."""
+    signs = random_signs(weights, seed)
+    return {name: (array * (1 + change * signs[name])).astype(array.dtype) for name, array in weights.items()}
+
+
 def _zeros(generator: np.random.Generator, parameter: Parameter) -> np.ndarray:
     return np.zeros(parameter.shape)
 

@@ -9,11 +9,12 @@ from trainmark.parity.certificate import (
     format_difference,
 )
 from trainmark.parity.compare import REFUSED
+from trainmark.parity.epoch_check import LOSSES, UPDATE
 from trainmark.plan.run import CERTIFICATE_FILE
 from trainmark.records.record import decode_loss
 from trainmark.report.cells import Cell
 
-DRIFTS = {"losses": "losses in whole epochs, float32", "weights": "weights after whole epochs, float32"}
+EPOCHS = {LOSSES: "losses in whole epochs, float32", UPDATE: "weights after whole epochs, float32"}
 
 
 def certified(certificate: Mapping | None) -> dict | None:
@@ -25,7 +26,7 @@ def certified(certificate: Mapping | None) -> dict | None:
     return {
         "file": file,
         "settings": certificate["settings"],
-        "headings": [STAGE_TITLES[stage] for stage in shown] + list(DRIFTS.values()),
+        "headings": [STAGE_TITLES[stage] for stage in shown] + list(EPOCHS.values()),
         "pairs": [
             {key: pair[key] for key in ("first", "second", "parity", "sentence")}
             | {"refused": pair["parity"] in REFUSED, "cells": _cells(pair, f"{file} {number}", shown)}
@@ -41,13 +42,13 @@ def largest_difference(stage: Mapping, names: Iterable[str] = DIFFERENCES) -> fl
 
 
 def _cells(pair: Mapping, certificate: str, stages: list[str]) -> list[Cell]:
-    """The cells of a pair: the largest difference of each stage, and the differences of DRIFTS."""
+    """The cells of a pair: the largest difference of each stage, and the differences of EPOCHS."""
     values: dict[tuple[str, str], float | None] = {}
     for stage in stages:
         differences = pair["stages"].get(stage)
         values["largest", stage] = differences and largest_difference(differences)
-    for name in DRIFTS:
-        values[name, "drift"] = pair["drift"] and decode_loss(pair["drift"][name])
+    of_epochs = {one["what"]: decode_loss(one["difference"]) for one in pair["epochs"] or []}
+    values |= {(what, "epochs"): of_epochs.get(what) for what in EPOCHS}
     return [
         Cell("none" if value is None else format_difference(value), "", field, statistic, value, certificate)
         for (field, statistic), value in values.items()

@@ -21,7 +21,7 @@ from trainmark.frameworks.adapter import Adapter, ObservedAdapter
 from trainmark.loading.splits import Split
 from trainmark.networks.layers import training_flops
 from trainmark.recipes.batch_order import EpochFeed
-from trainmark.recipes.initial_weights import Weights
+from trainmark.recipes.initial_weights import Weights, perturb
 from trainmark.recipes.outputs import cross_entropy_and_accuracy
 from trainmark.recipes.reference import OPS, Reference
 from trainmark.recipes.resolved import ResolvedTraining
@@ -196,7 +196,7 @@ class AuditedRun:
             own = self._replay(one, self._kept.before)
             found = self._without_masks(own, own)
             if any(difference.excess > 1 for difference in found):  # a copy takes as long, and sets a higher limit
-                found = self._without_masks(own, self._replay(one, perturbed(self._kept.before)))
+                found = self._without_masks(own, self._replay(one, perturb(self._kept.before, COPY_CHANGE, COPY_SEED)))
         one.load(split="test", inputs=self._splits["test"][0], labels=self._splits["test"][1])
         for what, weights, recorded in self._test_losses:
             if recorded is not None:
@@ -233,13 +233,6 @@ class AuditedRun:
 
 def _batches(inputs: np.ndarray, labels: np.ndarray, feed: EpochFeed) -> Iterator[Batch]:
     return feed.batches(inputs, labels)
-
-
-def perturbed(weights: Weights) -> Weights:
-    """Return a copy with each value changed by COPY_CHANGE of itself, up or down at random."""
-    generator = np.random.default_rng(COPY_SEED)
-    changes = {name: COPY_CHANGE * (2 * generator.integers(0, 2, array.shape) - 1) for name, array in weights.items()}
-    return {name: (array * (1 + changes[name])).astype(array.dtype) for name, array in weights.items()}
 
 
 def _change(before: Weights, after: Weights) -> Weights:
