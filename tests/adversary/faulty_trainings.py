@@ -82,11 +82,6 @@ def half_epoch(adapter, true, feed):
     return np.concatenate([trained, untrained(adapter, true, part_of(feed, half, feed.steps))])
 
 
-def half_long_epoch(adapter, true, feed):
-    """Of epochs of more than 100 steps."""
-    return half_epoch(adapter, true, feed) if feed.steps > 100 else true(feed)
-
-
 EPOCHS = {"taken": 0}
 
 
@@ -95,44 +90,6 @@ def reshuffled_from_epoch_2(adapter, true, feed):
     if EPOCHS["taken"] == 1:
         return true(feed)
     return true(replace(feed, order=np.random.default_rng(EPOCHS["taken"]).permutation(feed.order)))
-
-
-def from_epoch_4(faulty):
-    """A fault in `train_epoch` that begins after the certified epochs."""
-    epochs = {"taken": 0}
-
-    def late(adapter, true, feed):
-        epochs["taken"] += 1
-        return faulty(adapter, true, feed) if epochs["taken"] > 3 else true(feed)
-
-    return in_train_epoch(late)
-
-
-SECOND_ORDER = {}
-
-
-def order_of_epoch_2(adapter, true, feed):
-    """Every later epoch takes the order of the second one."""
-    SECOND_ORDER["taken"] = SECOND_ORDER.get("taken", 0) + 1
-    if SECOND_ORDER["taken"] == 2:
-        SECOND_ORDER["order"] = feed.order
-    return true(replace(feed, order=SECOND_ORDER["order"]) if SECOND_ORDER["taken"] > 2 else feed)
-
-
-def tenth_of_the_rate(adapter, true, feed):
-    """As if a schedule, which the other trainer does not have, began: Chainer's Adam begins with 1e-3."""
-    return true(replace(feed, rates=(("learning_rate", 1e-4),)))
-
-
-def tenfold_rate(adapter, true, feed):
-    return true(replace(feed, rates=(("learning_rate", 1e-2),)))
-
-
-def float16_weights(adapter, true, feed):
-    """Each epoch begins with weights that were rounded."""
-    weights = adapter.weights()
-    adapter.set_weights({name: array.astype(np.float16).astype(array.dtype) for name, array in weights.items()})
-    return true(feed)
 
 
 def last_batch_padded(adapter, true, feed):
@@ -575,17 +532,10 @@ FAULTS = {
     "microbatches": microbatches,
     "every 20th update skipped": in_train_epoch(every_20th_update_skipped),
     "half of each epoch": in_train_epoch(half_epoch),
-    "half of each long epoch": in_train_epoch(half_long_epoch),
     "reshuffled from epoch 2": in_train_epoch(reshuffled_from_epoch_2),
     "last batch padded": in_train_epoch(last_batch_padded),
     "last batch not trained": in_train_epoch(last_batch_not_trained),
     "trained twice": in_train_epoch(trained_twice),
-    "order of epoch 2": in_train_epoch(order_of_epoch_2),
-    "half of each epoch from epoch 4": from_epoch_4(half_epoch),
-    "first 1,024 samples from epoch 4": from_epoch_4(first_samples),
-    "a tenth of the rate from epoch 4": from_epoch_4(tenth_of_the_rate),
-    "ten times the rate from epoch 4": from_epoch_4(tenfold_rate),
-    "float16 weights from epoch 4": from_epoch_4(float16_weights),
     "optimizer reset each epoch": with_first_state(in_train_epoch(optimizer_reset)),
     "learning rate 1 % off": other_rate,
     "rates ignored": rates_ignored,
@@ -608,7 +558,6 @@ FAULTS = {
     "train() missing": train_missing,
     "equal masks in two layers": _torch_dropout(equal_in_layers),
     "half a mask, repeated": _torch_dropout(half_repeated),
-    "two masks in turns": _torch_dropout(in_turns(2)),
     "five masks in turns": _torch_dropout(in_turns(5)),
     "masks of the seed's last byte": seeds_of_a_byte,
     "dropout in the first layer alone": dropout_in_first_layer,

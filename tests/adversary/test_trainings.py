@@ -30,7 +30,6 @@ ADAPTERS = [*dict.fromkeys(["chainer", "flax", "keras-jax", TORCH])]
 FOUND = {
     ("flax", "first 1,024 samples"): EPOCHS + "loss of step 1 of whole epochs",
     ("chainer", "microbatches"): EPOCHS + "loss of step 1 of whole epochs",
-    ("keras-jax", "microbatches"): EPOCHS + "loss of step 1 of whole epochs",
     (TORCH, "every 20th update skipped"): EPOCHS + "loss of step 21 of whole epochs",
     ("flax", "half of each epoch"): EPOCHS + "loss of step 16 of whole epochs",
     (TORCH, "reshuffled from epoch 2"): EPOCHS + "loss of step 16 of whole epochs",
@@ -71,7 +70,6 @@ FOUND_WITH_DROPOUT = {
     ("flax", "train() missing"): NONE.format("dropout1"),
     (TORCH, "equal masks in two layers"): DEPENDENT + "the layers dropout1 and dropout2: 100.0 %",
     (TORCH, "half a mask, repeated"): DEPENDENT + "the units of a layer: 100.0 %",
-    (TORCH, "two masks in turns"): DEPENDENT + "the steps of an epoch: 100.0 %",
     (TORCH, "five masks in turns"): DEPENDENT + "the steps of an epoch: 100.0 %",
     ("flax", "masks of the seed's last byte"): DEPENDENT + "the epochs of a run, with the seeds ",
 }
