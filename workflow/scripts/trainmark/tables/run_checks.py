@@ -65,7 +65,7 @@ def wrong_pairs(records: Mapping[str, Mapping], certificates: Mapping, evaluatio
 
 
 def evaluation_gaps(runs: pd.DataFrame) -> list[str]:
-    """Which runs of a group of several trainers no other one evaluated, or only by code that has changed since."""
+    """Which runs of a group of several trainers no other one evaluated, or audited, or only by other code."""
     if len(runs[list(TRAINER)].drop_duplicates()) == 1 or FRAMEWORK in set(runs["framework"]):
         return []
     finished = runs[runs["status"] == "ok"]
@@ -82,6 +82,13 @@ def evaluation_gaps(runs: pd.DataFrame) -> list[str]:
             "records and call snakemake again.",
         ),
     ]
+    evaluated = finished[finished["evaluated_by"] != ""]
+    of_trainers = evaluated["audited_epoch"].isna().groupby([evaluated[key] for key in TRAINER]).transform("all")
+    gaps.append((
+        of_trainers.reindex(finished.index, fill_value=False),
+        "No epoch of {} was audited, although their weights were evaluated. Delete these records and call snakemake "
+        "again.",
+    ))  # fmt: skip
     return [sentence.format(named_runs(finished["number"][which])) for which, sentence in gaps if which.any()]
 
 

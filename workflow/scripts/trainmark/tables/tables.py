@@ -174,10 +174,11 @@ def _status(record: Mapping) -> dict:
 
 
 def _evaluation(entry: Mapping | None) -> dict:
-    """Which trainer evaluated the run's weights, "" for none, and whether its code has changed since."""
+    """Which trainer evaluated the weights, "" for none, whether its code has changed since, and what it replayed."""
     return {
         "evaluated_by": Trainer.parse(entry["trainer"]).name if entry else "",
         "evaluated_by_other_code": bool(entry and not entry["current_code"]),
+        "audited_epoch": entry["audit"]["epoch"] if entry and entry["audit"] else None,
     }
 
 
