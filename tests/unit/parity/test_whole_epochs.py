@@ -117,6 +117,19 @@ def test_the_first_wrong_step_is_named(right):
     assert next(one.step for one in compare_epochs(right, wrong, PARAMETERS) if one.what == LOSSES) == 5
 
 
+def test_a_training_that_amplifies_rounding_is_compared_in_its_first_loss(right):
+    wrong = replace(trained(kind=HALF), losses=1.01 * right.losses)
+    found = {one.what: one for one in compare_epochs(right, wrong, PARAMETERS, amplifies=True)}
+    assert UPDATE not in found
+    assert (found[LOSSES].step, found[LOSSES].excess > 1) == (1, True)
+
+
+def test_float32_may_change_updates_as_much_as_gradients(right):
+    assert UPDATE not in [
+        one.what for one in compare_epochs(right, trained(kind=HALF), PARAMETERS, 2.0) if one.excess > 1
+    ]
+
+
 def test_steps_in_which_neither_loss_is_finite_are_equal():
     nan = spoiling("loss", "loss", float("nan"), step=4, dtype="float32")
     assert exceeded(trained(nan, name="a"), trained(nan)) == []

@@ -134,7 +134,8 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
             if one.what == other.what
         }
     if first.epochs and second.epochs:
-        epochs = tuple(compare_epochs(first.epochs, second.epochs, [one.name for one in architecture.parameters()]))
+        parameters, rounding = [one.name for one in architecture.parameters()], (float32 or {}).get("backward", 0.0)
+        epochs = tuple(compare_epochs(first.epochs, second.epochs, parameters, rounding, amplifies=cut is not None))
         reasons += [format_epoch_difference(one) for one in epochs if one.excess > 1][:1]
     reasons = [reason for trace in (first, second) for reason in layers.imprecise(trace)] + reasons
     reasons += [*_own_errors(first), *_own_errors(second)]
