@@ -107,8 +107,8 @@ def _wrong_logits(adapter: Adapter, inputs: np.ndarray, epochs: int) -> str | No
         return f"predicts {len(logits)} samples instead of {len(expected)}"
     wrong = ~(np.abs(logits - expected) <= TOLERANCE * np.abs(expected).max()).all(axis=1)
     if wrong.any():
-        after = f" after {epochs} epochs" if epochs else ""
-        return f"predicts other logits than numpy for sample {np.argmax(wrong) + 1} of {len(expected)}{after}"
+        after = f" after epoch {epochs}" if epochs else ""
+        return f"evaluates sample {np.argmax(wrong) + 1} of {len(expected)}{after} to other logits than numpy"
     return None
 
 
