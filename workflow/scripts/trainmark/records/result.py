@@ -14,6 +14,12 @@ def part_steps(experiment: Mapping, is_streamed: bool) -> int | None:
     return experiment.get("evaluation_steps") or streamed
 
 
+def part_of(record: Mapping) -> int | None:
+    """Return the number of steps of a part of a record's epochs; None if they have one part."""
+    is_streamed = any(entry["waiting_seconds"] is not None for entry in record["curves"])
+    return part_steps(record["settings"], is_streamed)
+
+
 def result(curves: Sequence[Mapping], first_step_seconds: float | None, samples: int) -> dict:
     """Compute a run's summary values from its curves (described in record.schema.json, `result`).
 
