@@ -296,10 +296,10 @@ ATTACKS = {
     "steps of a terminal": (edit({"run.id": "\x1b[2J\nfine"}), "is the record of another run"),
     "another dataset": (edit({"dataset.content_sha256": "0" * 64}), "prepared is not the dataset that the run e/"),
     "weights": (copy(f"{ONE}/weights.npz", f"{OTHER}/weights.npz"), "its SHA-256 is not the one in the record"),
-    "weights deleted": (delete(f"{ONE}/weights.npz"), "the trained weights of a run, is missing"),
+    "weights deleted": (delete(f"{ONE}/weights.npz"), "of the weights of a run, is missing"),
     "weights deleted, with the entry of another run": (
         remove_weights_with_the_entry_of_another_run,
-        "repeat-2/weights.npz, the trained weights of a run, is missing",
+        "repeat-2/weights.npz, of the weights of a run, is missing",
     ),
     "weights deleted, with an edited entry": (
         lambda folder: (remove_weights(folder), replace(f"{ONE}/evaluation.json", "0.75", "0.85")(folder)),
