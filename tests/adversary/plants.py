@@ -127,7 +127,7 @@ def copied_run(records):
 
 FORGERIES = {
     "forged-longer-epochs": ("clock", "machine|stretch|epochs|held|wall", longer_epochs, True),
-    "forged-copied-seconds": ("clock", "seconds|times|same|equal|held", copied_seconds, True),
+    "forged-copied-seconds": ("clock", "seconds|times|same|equal|held|took", copied_seconds, True),
     "forged-copied-losses": ("steps", "loss|same|equal", copied_losses, True),
     "forged-longer-in-all": ("clock", "machine|stretch|epochs|held|wall|CPU", longer_in_all, False),
     "forged-shorter-epochs": ("clock", "machine|stretch|epochs|held|wall", shorter_epochs, False),
