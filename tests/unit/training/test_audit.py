@@ -15,7 +15,7 @@ from harness import settings
 from trainmark.errors import RecordError
 from trainmark.files.checksums import sha256_of
 from trainmark.networks.graph import chain
-from trainmark.plan.plan_file import is_audited, write_plan
+from trainmark.plan.plan_file import audited_epochs, write_plan
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import draw_initial_weights
@@ -223,18 +223,18 @@ def test_each_epoch_is_kept_with_the_same_probability(tmp_path, monkeypatch):
     for path in np.ndindex(1, 2, 3, 4):
         draws = list(path[:0:-1])
         monkeypatch.setattr(audited_epoch.secrets, "randbelow", lambda count, draws=draws: draws.pop())
-        epochs = AuditedEpoch(tmp_path / "audit.npz", adapter(), None)
-        for epoch in range(1, 5):
-            epochs.begin()
+        epochs = AuditedEpoch(tmp_path / "audit.npz", adapter(), range(3, 7), None)
+        for epoch in range(1, 9):
+            epochs.begin(epoch)
             epochs.end(epoch)
         kept.append(epochs.kept["epoch"])
-    assert sorted(kept) == sorted([1, 2, 3, 4] * 6)
+    assert sorted(kept) == sorted([3, 4, 5, 6] * 6)
 
 
 def test_a_kept_epoch_is_read_as_it_was(tmp_path):
     one, file = adapter(), tmp_path / "audit.npz"
-    epochs = AuditedEpoch(file, one, None)
-    epochs.begin()
+    epochs = AuditedEpoch(file, one, range(1, 3), None)
+    epochs.begin(1)
     before = one.weights()
     one.set_weights({name: array + 1 for name, array in before.items()})
     kept = epochs.end(1)
@@ -243,7 +243,7 @@ def test_a_kept_epoch_is_read_as_it_was(tmp_path):
     assert {name: array.tolist() for name, array in read.before.items()} == {n: a.tolist() for n, a in before.items()}
     assert all((read.after[name] == array + 1).all() for name, array in before.items())
     assert set(read.slots) == {"dense.kernel.velocity", "dense.bias.velocity"}
-    assert AuditedEpoch(file, one, kept).kept == kept, "a run that resumes goes on with it"
+    assert AuditedEpoch(file, one, range(1, 3), kept).kept == kept, "a run that resumes goes on with it"
     for spoil, network, why in [
         (lambda: None, ARCHITECTURE, "of another network"),
         (lambda: file.write_bytes(b""), NETWORK, "damaged or of another run"),
@@ -252,7 +252,7 @@ def test_a_kept_epoch_is_read_as_it_was(tmp_path):
         spoil()
         with pytest.raises(RecordError, match=why):
             read_kept(tmp_path / "record.json", record_of(kept), network, "momentum_sgd")
-    assert AuditedEpoch(file, one, kept).kept is None, "the next epoch is kept instead"
+    assert AuditedEpoch(file, one, range(1, 3), kept).kept is None, "the next epoch is kept instead"
 
 
 @pytest.mark.parametrize(("epochs", "repeats", "audited"), [([2], 1, 1), ([6], 6, 3), ([5, 20], 8, 16), ([1], 3, 1)])
@@ -267,8 +267,14 @@ def test_the_plan_draws_the_same_repeats_for_all_trainers_once(tmp_path, epochs,
         write_plan(path, config, [], [])
         plan = json.loads(path.read_text())
         runs = [Run("e", PLAIN, "digits", trainer, each, n) for each in epochs for n in range(1, repeats + 1)]
-        return [(run.epochs, run.repeat) for run in runs if is_audited(run, plan)]
+        drawn_from = {(run.epochs, run.repeat): audited_epochs(run, plan) for run in runs}
+        return {run: epochs for run, epochs in drawn_from.items() if epochs}
 
     first = drawn(Trainer("chainer", "cpu"))
     assert len(first) == audited
+    for each in epochs:  # the parts of a run, once each or more often
+        parts = {tuple(part) for (of_run, _), part in first.items() if of_run == each}
+        assert len(set(sum(parts, ()))) == len(sum(parts, ())) <= each
+    if len(epochs) == 1:
+        assert sorted(sum(map(tuple, first.values()), ())) == [*range(1, epochs[0] + 1)]
     assert drawn(Trainer("torch", "gpu")) == first

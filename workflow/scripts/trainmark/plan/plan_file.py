@@ -136,17 +136,24 @@ def removes_weights(experiment: Mapping, on_texts: bool) -> bool:
     return experiment.get("keep_weights") == "needed" and not on_texts
 
 
-def is_audited(run: Run, plan: Mapping) -> bool:
-    """Return whether an epoch of a run is audited: of a trainer's runs one for each EPOCHS_OF_AN_AUDIT epochs, or one.
+def audited_epochs(run: Run, plan: Mapping) -> range:
+    """Return the epochs of a run of which one is audited; none if the run isn't.
 
-    The plan's secret chooses them: the same repeats for all trainers of a group, so that paired runs are timed alike.
+    Of a trainer's runs one for each EPOCHS_OF_AN_AUDIT epochs is audited, or one. The plan's secret chooses them: the
+    same repeats for all trainers of a group, so that paired runs are timed alike. Several audits are of different parts
+    of a run, so that one of them is of the last epochs.
     """
     if not (experiment := experiment_of(run.experiment, plan)):
-        return False
+        return range(0)
     runs = list(product(experiment["epochs"], range(1, experiment["repeats"] + 1)))
     group = f"{plan.get('secret')} {run.experiment}/{run.recipe}/{run.dataset}"
     runs.sort(key=lambda one: sha256(f"{group} {one}".encode()).digest())
-    return (run.epochs, run.repeat) in runs[: PlannedRuns.of(experiment).audits]
+    audits = PlannedRuns.of(experiment).audits
+    if (run.epochs, run.repeat) not in runs[:audits]:
+        return range(0)
+    parts = min(audits, run.epochs)
+    part = runs.index((run.epochs, run.repeat)) % parts
+    return range(run.epochs * part // parts + 1, run.epochs * (part + 1) // parts + 1)
 
 
 def position_in_order(run: Run, plan: Mapping) -> dict | None:

@@ -25,24 +25,25 @@ BEFORE, AFTER = "before.", "after."
 
 
 class AuditedEpoch:
-    """Keeps one epoch of a run, and each with the same probability.
+    """Keeps one of some epochs of a run, and each with the same probability.
 
-    The state is taken before every epoch, and the draw is after it (Algorithm R: Vitter 1985, ACM Transactions on
+    The state is taken before each of them, and the draw is after it (Algorithm R: Vitter 1985, ACM Transactions on
     Mathematical Software 11(1), 37-57). So no code of the training, an adapter's included, can treat the audited epoch
     differently.
 
+    epochs: those of which one is kept.
     kept: the record's entry: epoch, name and SHA-256 of the file; None as long as there is none.
     """
 
-    def __init__(self, file: Path, adapter: Adapter, kept: Mapping | None) -> None:
-        self._file, self._adapter = file, adapter
+    def __init__(self, file: Path, adapter: Adapter, epochs: range, kept: Mapping | None) -> None:
+        self._file, self._adapter, self._epochs = file, adapter, epochs
         self._before: Weights | None = None
         is_there = kept is not None and file.is_file() and sha256_of(file) == kept["sha256"]
         self.kept = dict(kept) if kept and is_there else None  # of a run that resumes: the file may be a later one
 
-    def begin(self) -> None:
+    def begin(self, epoch: int) -> None:
         """Take the state before an epoch. An adapter that does not show it is not audited."""
-        if isinstance(self._adapter, ObservedAdapter):
+        if epoch in self._epochs and isinstance(self._adapter, ObservedAdapter):
             self._before = {**self._adapter.weights(), **self._adapter.slots()}
 
     def end(self, epoch: int) -> dict | None:
@@ -51,7 +52,7 @@ class AuditedEpoch:
         If the disk refuses it, that is logged, and training continues.
         """
         before, self._before = self._before, None
-        if before is None or (self.kept and secrets.randbelow(epoch)):
+        if before is None or (self.kept and secrets.randbelow(epoch - self._epochs.start + 1)):
             return self.kept
         arrays = {BEFORE + name: array for name, array in before.items()}
         arrays |= {AFTER + name: array for name, array in self._adapter.weights().items()}

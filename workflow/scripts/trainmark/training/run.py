@@ -266,9 +266,9 @@ class Training:
                 with phase_times.phase("evaluation", adapter.synchronize):
                     measurements.note_initial_evaluation(self._evaluate("test"))
 
-        audited = self.job.is_audited and self.job.keep_weights and self._ranks.rank == 0
-        audit_file = self.job.weights_file.with_name(AUDIT_FILE)
-        self._audited = AuditedEpoch(audit_file, adapter, measurements.progress.audit) if audited else None
+        if self.job.audited_epochs and self.job.keep_weights and self._ranks.rank == 0:
+            audit_file, kept = self.job.weights_file.with_name(AUDIT_FILE), measurements.progress.audit
+            self._audited = AuditedEpoch(audit_file, adapter, self.job.audited_epochs, kept)
 
     def _build(self, adapter: Adapter, weights: Weights) -> None:
         adapter.build(
@@ -386,7 +386,7 @@ class Training:
                 self._adapter.restart_optimizer(self._built)
         if self._audited and not done:
             with self.phase_times.phase("checkpoint"):
-                self._audited.begin()
+                self._audited.begin(epoch)
         if self._stream:
             self._pace.begin_epoch(epoch, done)
         if not done:
