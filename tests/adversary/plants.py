@@ -131,7 +131,7 @@ FORGERIES = {
     "forged-copied-losses": ("steps", "loss|same|equal", copied_losses, True),
     "forged-longer-in-all": ("clock", "machine|stretch|epochs|held|wall|CPU", longer_in_all, False),
     "forged-shorter-epochs": ("clock", "machine|stretch|epochs|held|wall", shorter_epochs, False),
-    "forged-copied-run": ("steps", "loss|same|equal", copied_run, False),
+    "forged-copied-run": ("steps", "loss|same|equal|machine|took", copied_run, False),
 }
 """By name: kind, where, what the forger does, and whether it is one of the issue's."""
 
