@@ -131,7 +131,7 @@ def _certified(statistic, field, place, certificates):
     numbers = {
         name: float(value) for name, value in found.items() if name not in ("parity", "steps") and value is not None
     }
-    return max(numbers.values()) if field == "largest" else numbers[field]
+    return max(numbers.values()) if field == "largest" else numbers.get(field)
 
 
 def expected(statistic, field, runs, records, certificates):
