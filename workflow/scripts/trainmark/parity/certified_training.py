@@ -18,6 +18,7 @@ from trainmark.parity.whole_epochs import (
     CertifiedEpochs,
     Splits,
     certified_feeds,
+    is_large,
     max_samples,
     needed_samples,
 )
@@ -149,9 +150,7 @@ def certified_training(
             images = images[:, :, top : top + height, left : left + width]
         splits[split] = images, labels
     architecture = recipe.network(splits["train"][0].shape[1:], manifest["classes"], settings)
-    limit = max_samples(resolved.architecture, resolved.batch_size)
-    feeds = certified_feeds(feed, limit)
-    epochs = _certified_epochs(feeds, _spread(tests, min(limit, MAX_TEST_SAMPLES)), inputs)
+    epochs = _certified_epochs(feed, tests, inputs)
     description = {
         "architecture": architecture.name,
         "parameters": architecture.parameter_count(),
@@ -163,9 +162,9 @@ def certified_training(
         "batch_size": int(batches.shape[1]),
         "evaluation_samples": len(test_indices),
         "epochs": {
-            "batches": [feed.steps for feed in feeds],
-            "samples": [feed.samples for feed in feeds],
-            "batch_size": feeds[0].batch_size,
+            "batches": [one.steps for one in epochs.feeds],
+            "samples": [one.samples for one in epochs.feeds],
+            "batch_size": resolved.batch_size,
         },
         "initial_weights_sha256": initial_weights_sha256(initial_weights_file(settings)),
     }
@@ -191,16 +190,19 @@ def _spread(samples: int, most: int) -> np.ndarray:
     return np.linspace(0, samples - 1, min(most, samples)).astype(int)
 
 
-def _certified_epochs(feeds: tuple[EpochFeed, ...], test_indices: np.ndarray, inputs: Inputs) -> CertifiedEpochs:
-    """Return the whole epochs of a recipe. test_indices: the test samples to evaluate."""
+def _certified_epochs(feed: Callable[[int], EpochFeed], tests: int, inputs: Inputs) -> CertifiedEpochs:
+    """Return the whole epochs of a recipe. feed: see `certified_feeds`. tests: the number of test samples."""
     resolved = inputs.resolved
-    splits: Splits
-    if resolved.is_streamed:
+    splits: Splits = {}
+    limit = max_samples(resolved.architecture)
+    feeds = () if is_large(resolved.architecture) else certified_feeds(feed, limit)
+    test_indices = _spread(tests, min(limit, MAX_TEST_SAMPLES))
+    if feeds and resolved.is_streamed:
         streams = inputs.streams(DTYPE)
         train, test = streams["train"], streams["test"]
         train.evaluation_batch_size = test.evaluation_batch_size = evaluation_batch_size(resolved.architecture)
         splits = {"train": (train, train.labels), "test": (Chosen(test, test_indices), test.labels[test_indices])}
-    else:
+    elif feeds:
         train_indices, feeds = needed_samples(feeds)
         chosen = {"train": train_indices, "test": test_indices}
         splits = {split: inputs.arrays(split, indices, DTYPE) for split, indices in chosen.items()}

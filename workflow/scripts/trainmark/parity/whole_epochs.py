@@ -31,13 +31,8 @@ MAX_VALUES = 10**10
 """Maximum number of layer output values in an epoch. Of a larger epoch, batches spread over it are trained."""
 
 LARGE_NETWORK_PARAMETERS = 5_000_000
-"""A network with more parameters is large: a few of its steps take as long as an epoch of others."""
-
-LARGE_NETWORK_BATCHES = 4
-"""Maximum number of batches to train of an epoch of a large network, spread over it.
-
-More would take minutes. The audit replays an epoch of a run whole, from the weights of the run.
-"""
+"""A network with more parameters is large, and trains no epochs here: a few of its steps take as long as an epoch of
+others. The audit replays an epoch of a run."""
 
 MIN_BATCHES = 4
 """Minimum number of batches to train of an epoch that is too large, whatever their size."""
@@ -56,7 +51,7 @@ class CertifiedEpochs:
     weights: the initial weights.
     optimizer: the recipe's optimizer.
     splits: inputs in float32; without "test" nothing is evaluated.
-    feeds: the epochs, in order.
+    feeds: the epochs, in order; none of a large network.
     """
 
     architecture: Architecture
@@ -103,13 +98,9 @@ def is_large(architecture: Architecture) -> bool:
     return architecture.parameter_count() > LARGE_NETWORK_PARAMETERS
 
 
-def max_samples(architecture: Architecture, batch_size: int) -> int:
-    """Return how many samples of an epoch are trained: those with MAX_VALUES layer output values in this network.
-
-    Of a large network no more than LARGE_NETWORK_BATCHES batches.
-    """
-    samples = max(1, MAX_VALUES // sum(prod(shape) for shape in architecture.shapes().values()))
-    return min(samples, LARGE_NETWORK_BATCHES * batch_size) if is_large(architecture) else samples
+def max_samples(architecture: Architecture) -> int:
+    """Return how many samples of an epoch are trained: those with MAX_VALUES layer output values in this network."""
+    return max(1, MAX_VALUES // sum(prod(shape) for shape in architecture.shapes().values()))
 
 
 def needed_samples(feeds: Sequence[EpochFeed]) -> tuple[np.ndarray, tuple[EpochFeed, ...]]:
@@ -126,8 +117,13 @@ def needed_samples(feeds: Sequence[EpochFeed]) -> tuple[np.ndarray, tuple[EpochF
 # --- training -----------------------------------------------------------------------------------------------------
 
 
-def train_epochs(adapter: Adapter, epochs: CertifiedEpochs, device: str) -> EpochTrace:
-    """Train the epochs as a run does, but at the small learning rate, and return what the trainer showed."""
+def train_epochs(adapter: Adapter, epochs: CertifiedEpochs, device: str) -> EpochTrace | None:
+    """Train the epochs as a run does, but at the small learning rate, and return what the trainer showed.
+
+    None if there are no epochs.
+    """
+    if not epochs.feeds:
+        return None
     architecture, optimizer = epochs.architecture.without_dropout(), epochs.optimizer
     adapter.build(architecture=architecture, weights=epochs.weights, optimizer=optimizer, device=device, dtype=DTYPE)
     adapter.check_device(device)
