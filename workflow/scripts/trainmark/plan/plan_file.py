@@ -19,8 +19,9 @@ from trainmark.trainer import trainers_of
 PARTIAL_VARIABLE = "TRAINMARK_PARTIAL"
 """Environment variable of the call of snakemake that makes tables and report after a call in which jobs failed."""
 
-EPOCHS_OF_AN_AUDIT = 10
-"""Of so many epochs one is audited, and one at least: one or two replays of it take a tenth or two of their time."""
+EPOCHS_OF_AN_AUDIT, MOST_AUDITS = 10, 3
+"""Of so many epochs of a trainer one is audited, one at least, and so many at most. Three are of the first, the second
+and the last third of a run; more would take longer than the certificate."""
 
 PLANNED_KEYS = ("experiments", "prepare", "datasets", "prices", "figures", "claims")
 """Keys of the config that the plan contains. The mirror is left out because its address may contain a secret key."""
@@ -107,7 +108,7 @@ class PlannedRuns:
     @property
     def audits(self) -> int:
         """The number of these runs of which an epoch is audited."""
-        return min(self.count, max(1, self.epochs // EPOCHS_OF_AN_AUDIT))
+        return min(self.count, MOST_AUDITS, max(1, self.epochs // EPOCHS_OF_AN_AUDIT))
 
     @classmethod
     def of(cls, experiment: Mapping) -> Self:
@@ -139,9 +140,8 @@ def removes_weights(experiment: Mapping, on_texts: bool) -> bool:
 def audited_epochs(run: Run, plan: Mapping) -> range:
     """Return the epochs of a run of which one is audited; none if the run isn't.
 
-    Of a trainer's runs one for each EPOCHS_OF_AN_AUDIT epochs is audited, or one. The plan's secret chooses them: the
-    same repeats for all trainers of a group, so that paired runs are timed alike. Several audits are of different parts
-    of a run, so that one of them is of the last epochs.
+    The plan's secret chooses the audited runs: the same repeats for all trainers of a group, so that paired runs are
+    timed alike. Several audits are of different parts of a run, so that one of them is of the last epochs.
     """
     if not (experiment := experiment_of(run.experiment, plan)):
         return range(0)
