@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from trainmark.frameworks.adapter import Adapter, ObservedAdapter
+from trainmark.frameworks.adapter import Adapter, ObservedAdapter, evaluation_batch_size
 from trainmark.loading.splits import Split
 from trainmark.networks.layers import training_flops
 from trainmark.recipes.batch_order import EpochFeed
@@ -220,7 +220,10 @@ class AuditedRun:
         inputs, labels = self._splits["train"]
         batches = inputs.training_batches if isinstance(inputs, Stream) else partial(_batches, inputs, labels)
         images, labels = next(iter(batches(self._parts[0])))
-        one.load(split="test", inputs=images, labels=labels)
+        # As many as an evaluation takes at once: what was compiled for those is not compiled again.
+        count = max(len(labels), min(evaluation_batch_size(self._architecture), len(self._splits["test"][1])))
+        repeated = np.resize(images, (count, *images.shape[1:]))
+        one.load(split="test", inputs=repeated, labels=np.resize(labels, count))
         loss = self._loss(one, self._kept.before, labels)
         can_be_told = all(abs(other / loss - 1) > CLEARLY_OTHER for other in of_replays)
         is_same = abs(self._run.losses[0] / loss - 1) < SAME_LOSS
@@ -228,7 +231,7 @@ class AuditedRun:
 
     def _loss(self, one: Replaying, weights: Weights, labels: np.ndarray) -> float:
         one.set_weights(weights)
-        return cross_entropy_and_accuracy(one.predict("test"), labels)[0]
+        return cross_entropy_and_accuracy(one.predict("test")[: len(labels)], labels)[0]
 
 
 def _batches(inputs: np.ndarray, labels: np.ndarray, feed: EpochFeed) -> Iterator[Batch]:
