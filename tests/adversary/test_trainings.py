@@ -129,7 +129,6 @@ def test_without_an_error_the_pair_is_certified(certified, recipe, framework):
 
 SCHEDULED = {
     "warm-up": {"optimizer": {"rule": "rmsprop_warmup", "learning_rate": 0.3}},
-    "published warm-up": {"optimizer": {"rule": "rmsprop_warmup", "legacy": True}, "batch_size": 300},
     "milestones": {"optimizer": {"rule": "momentum_sgd"}, "learning_rate_schedule": {"milestones": 1}},
 }
 

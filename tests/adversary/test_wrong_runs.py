@@ -54,7 +54,7 @@ def ran_with(folder, faults, *arguments, experiments=None):
         (
             "evaluation on 100 samples",
             "mnist-mlp-flux",
-            "different: keras-jax on cpu evaluates the weights of the run vic",
+            "different: numpy replayed epoch ",
         ),
         ("inputs 1 % larger", "mnist-mlp-flux", "different: the first losses of the runs victim/"),
         ("inputs 1 % larger", "mnist-mlp-keras", "different: the test losses before training of the runs victim/"),
