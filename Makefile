@@ -18,12 +18,13 @@ PYTEST := python -m pytest -n 2 --durations=30
 QUICK := -m "not slow and not parity and not faults and not adversary and not benchmarks and not real_data and not gpu \
   and not cluster and not environments"
 BENCHMARK := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/benchmarks
+CAMPAIGNS := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/adversary/planted_campaigns.py --work build/campaigns
 
 .PHONY: all paper paper-archive report test gpu-check expected torch torch-cpu workers cluster clean help lint coverage test-slow test-parity test-faults \
   test-adversary test-load test-gpu test-benchmarks test-cluster test-environments test-fresh test-real-data certify-networks \
   bench-imagenet bench-loading bench-records bench-verdicts \
   bench-intervals bench-loops bench-own bench-workers bench-clipped bench-start bench-cluster bench-matrices \
-  bench-workflow lock gpu-quick prepare images
+  bench-workflow lock gpu-quick prepare images plants honest
 
 ##@ For users
 
@@ -143,6 +144,12 @@ test-real-data: $(VENV)/.installed-dev ## tests on real data from a mirror besid
 	@$(RUN) python -m pytest -m real_data
 
 ##@ For developers: measurements
+
+plants: $(VENV)/.installed-dev ## what names each of 52 mistakes and forgeries in a whole workflow, as a table: an hour (NAMES=)
+	@$(CAMPAIGNS) plants $(NAMES)
+
+honest: $(VENV)/.installed-dev ## what is refused in 43 honest campaigns, which must be nothing: an hour (NAMES=)
+	@$(CAMPAIGNS) honest $(NAMES)
 
 certify-networks: $(VENV)/.installed-dev ## certify every network, as a table of classes and largest differences
 	@$(RUN) python -m pytest -q -s -m parity tests/parity/test_networks.py

@@ -20,8 +20,10 @@ from records_for_tests import (
     disturbed,
     diverged,
     evaluation_entry,
+    held_from,
     out_of_memory,
     record,
+    retimed,
     timed_tuning,
     with_peak,
 )
@@ -200,9 +202,9 @@ def _records(fabricated: Fabricated, campaign: Campaign) -> Iterator[dict]:
         of_loop = ["tuned"] if run.trainer.loop == TUNED else []
         changes = {
             "settings": {key: experiment[key] for key in keys_that_decide(["training", "record", *of_loop])},
-            "sessions.0.held_seconds": [float(number), number + 0.5],
         }
-        yield _made(run, fabricated.happened(run), fabricated.seconds(run), random, experiment, changes)
+        made = _made(run, fabricated.happened(run), fabricated.seconds(run), random, experiment, changes)
+        yield held_from(made, 1000.0 * number)
 
 
 def _made(run, happened, seconds, random, experiment, changes):
@@ -212,7 +214,10 @@ def _made(run, happened, seconds, random, experiment, changes):
     first, epoch = (part * random.gauss(1, 0.02) * (2 if happened == "disturbed" else 1) for part in seconds)
     if happened == "diverged":
         made = diverged(*arguments, changes=changes, **keys)
-        return changed(made, {"curves.0.evaluations.test.accuracy": 0.1, "result.test_accuracy": 0.1})
+        made["curves"][0]["evaluations"]["test"]["accuracy"] = 0.1
+        made["curves"][0]["seconds"] = made["phases_seconds"]["warm_up"] = epoch
+        made["result"] = result(made["curves"], 0.5, 1438)
+        return retimed(made)
     if happened == "out of memory":
         return out_of_memory(*arguments, changes=changes, **keys)
     curves = [_learned(run, number, epoch, random) for number in range(1, run.epochs + 1)]
@@ -248,7 +253,8 @@ def _learned(run: Run, epoch: int, seconds: float, random: Random) -> dict:
         _loss(epoch - 1 + step / len(BATCHES)) * hardness * (1 + random.gauss(0, apart))
         for step, hardness in enumerate(_hardness(run.repeat, epoch))
     )
-    entry = curve(epoch, _loss(epoch) * random.gauss(1.05, 0.02), seconds) | {"step_losses": losses}
+    of_repeat = Random(f"{run.repeat} {epoch} test").gauss(1.05, 0.02)
+    entry = curve(epoch, _loss(epoch) * of_repeat * (1 + random.gauss(0, apart)), seconds) | {"step_losses": losses}
     mean = sum(size * loss for size, loss in zip(BATCHES, step_losses(entry), strict=True)) / sum(BATCHES)
     accuracy = round(360 * min(0.985 - 0.12 / epoch**0.8 + random.gauss(0, 0.004), 1)) / 360
     entry["evaluations"]["test"]["accuracy"] = accuracy

@@ -12,7 +12,7 @@ from trainmark.parity.certified_steps import CertifiedTraining
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.recipe import Optimizer
-from trainmark.recipes.update_rules import UPDATE_RULES
+from trainmark.recipes.update_rules import SLOTS, UPDATE_RULES
 from trainmark.trainer import Trainer
 
 ARCHITECTURE = chain(
@@ -45,6 +45,7 @@ def fake_training(**changes):
         "splits": splits,
         "batches": np.arange(40).reshape(10, 4),
         "seed": (1, 1),
+        "full_batches": np.arange(36).reshape(3, 12),
         "settings": {"seed": 1},
     }
     return CertifiedTraining(**values | changes)
@@ -77,7 +78,7 @@ class FakeAdapter(ObservedAdapter):
         self.spoil("build", 0, dtype, np.zeros(1, dtype))
         self.nodes, self.dtype, self.output = architecture.nodes, dtype, architecture.output
         self.set_weights(weights)
-        constants = optimizer.as_dict()
+        constants, self.slot_rule = optimizer.as_dict(), optimizer.rule
         self.rule, self.constants = UPDATE_RULES[constants.pop("rule")], constants
         self.states = {name: {} for name in weights}
         self.data, self.masks, self.step = {}, {}, 1
@@ -85,6 +86,17 @@ class FakeAdapter(ObservedAdapter):
     def load(self, *, split, inputs, labels):
         assert inputs.dtype == self.dtype
         self.data[split] = inputs, labels
+
+    def slots(self):
+        zeros = {name: dict.fromkeys(SLOTS[self.slot_rule], 0.0) for name in self.states}
+        kept = {name: zeros[name] | state for name, state in self.states.items()}
+        return {f"{name}.{slot}": array + 0 * self.values[name] for name in kept for slot, array in kept[name].items()}
+
+    def set_slots(self, slots, updates):
+        for name, array in slots.items():
+            parameter, _, slot = name.rpartition(".")
+            self.states[parameter][slot] = array
+        self.step = updates + 1
 
     def activations(self, split, indices, *, training):
         what = "forward" if training else "evaluation"

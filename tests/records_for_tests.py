@@ -7,13 +7,14 @@ from itertools import combinations
 from pathlib import Path
 
 from trainmark.files.seal import digest_of, sealed
-from trainmark.machine.disturbance import disturbance
+from trainmark.machine.disturbance import disturbance, disturbance_of
 from trainmark.machine.watch import COUNTED
 from trainmark.parity import certificate
+from trainmark.parity.epoch_check import LOSSES, UPDATE
 from trainmark.plan.run import Run
 from trainmark.records import inputs
 from trainmark.records.record import PHASES, SCHEMA_VERSION
-from trainmark.records.resolved import epoch_steps_of
+from trainmark.records.resolved import batch_size_of, epoch_steps_of
 from trainmark.records.result import peak_shares, result
 from trainmark.records.step_losses import encode_step_losses
 from trainmark.tables.tables import GROUP, read_records, runs_table
@@ -45,7 +46,10 @@ RECIPE = {
 }  # fmt: skip
 """What the recipe decided, as far as a record is held to it."""
 
-NETWORK = {"architecture": "mlp-32", "parameters": 25450, "dropout": False, "dtype": "float32"}
+NETWORK = {
+    "architecture": "mlp-32", "parameters": 25450, "dropout": False, "dtype": "float32",
+    "initial_weights_sha256": "1" * 64,
+}  # fmt: skip
 
 
 SCORED_TEXTS = [
@@ -70,9 +74,17 @@ def curve(epoch, loss=0.5, seconds=0.25):
         "part": "warm_up" if epoch == 1 else "steady",
         "seconds": seconds,
         "waiting_seconds": None,
+        "batches_sha256": f"{epoch:016x}",
         "batch_loss": loss,
         "evaluations": {"test": {"loss": loss, "accuracy": 0.75, "top5_accuracy": None}},
     }
+
+
+def own_epoch(entry):
+    """What a rank measured of an epoch; half of the time of two CPUs it computed."""
+    begin, seconds = 10.0 + entry["epoch"], entry["seconds"]
+    moments = [begin, begin, begin + seconds, begin + seconds]
+    return {"moments": moments, "cpu_seconds": seconds, "share_losses": None, "weights_sha256": None}
 
 
 def evaluated(loss, accuracy, top5_accuracy=None):
@@ -108,7 +120,7 @@ def streamed(record, waiting=0.0, top5_accuracy=0.9, evaluation_steps=None):
 def session(host="h", gpu=None, first_epoch=1, cpus=(0, 1), settings=()):
     """A process that trained a run."""
     return {
-        "host": host, "boot_id": "boot", "started": "2025-01-01T00:00:00+00:00", "held_seconds": [10.0, 12.0],
+        "host": host, "boot_id": "boot", "started": "2025-01-01T00:00:00+00:00", "held_seconds": [10.0, 10.75],
         "cpu_model": "Processor", "cpus": list(cpus), "gpu": gpu, "settings": dict(settings),
         "call": "2025-01-01T00:00:00+00:00", "first_epoch": first_epoch, "restart_seconds": 0,
     }  # fmt: skip
@@ -140,17 +152,18 @@ def record(
         "diverged": None,
         "out_of_memory": None,
         "curves": curves,
+        "epochs": [],
         "initial_evaluation": None,
         "step_evaluations": [],
         "counted": {},
         "result": result(curves, 0.5, 1438),
         "scored_texts": [],
-        "weights": {"file": "weights.npz", "sha256": "e" * 64},
+        "weights": {"file": "weights.npz", "sha256": "e" * 64, "audit": None},
         **_times(epochs, seconds),
         "compilation_cache": None,
         "resumes": 0,
-        "sessions": [session(gpu=gpu and gpu["uuid"])],
-        "machine": [],
+        "sessions": [session(gpu=gpu and gpu["uuid"]) | {"held_seconds": [10.0, 11.0 + epochs * seconds]}],
+        "machine": [stretch(epochs, seconds)],
         "disturbed": None,
         "other_attempts": [],
         "energy": {"training_joules": None, "source": None, "reason": "this machine has no energy counter"},
@@ -158,7 +171,19 @@ def record(
         "peak": None,
         "provenance": _provenance(framework, device, gpu),
     }
-    return changed(_counted(made), changes or {})
+    return _watched(changed(_counted(made), changes or {}))
+
+
+def _watched(record):
+    """A record whose machine was watched, and held, for as long as it trained; what it counted keeps its share."""
+    with suppress(LookupError, TypeError):  # of a record that is broken otherwise
+        trained = sum(record["phases_seconds"][phase] for phase in ("compilation", "warm_up", "steady"))
+        factor = max(1.0, trained / sum(one["seconds"] for one in record["machine"]))
+        for one in record["machine"]:
+            one |= {key: one[key] * factor for key in COUNTED if one[key]}
+        if factor > 1:
+            record["disturbed"] = disturbance_of([record])
+    return resealed(record)
 
 
 def _counted(record):
@@ -168,6 +193,8 @@ def _counted(record):
         of_epoch = epoch_steps_of(record)
         steps = epochs * of_epoch
         record["counted"] = {"samples": epochs * samples, "batches": steps, "updates": steps}
+        if not any(one["share_losses"] for one in record["epochs"]):
+            record["epochs"] = [own_epoch(entry) for entry in record["curves"]]
         for entry in record["curves"]:
             entry.setdefault("step_losses", encode_step_losses([float(entry["batch_loss"])] * of_epoch))
         if record["network"]["dropout"] and not record["initial_evaluation"]:
@@ -180,15 +207,22 @@ def evaluation_entry(record, **changes):
     return {
         "trainer": "other-cpu", "versions": {}, "code_sha256": "d" * 16,
         "current_code": True, "weights_sha256": record["weights"]["sha256"], "loss": record["result"]["test_loss"],
+        "audit": {"epoch": 1, "replays": [{"by": "numpy", "differences": []}]},
         "accuracy": record["result"]["test_accuracy"],
     } | changes  # fmt: skip
 
 
 def disturbed(**counts):
     """Changes of a record of two CPUs: in one second of both epochs the machine counted this, in seconds."""
-    stretch = dict.fromkeys((*COUNTED, "gpu_processes"))
-    stretch |= {"epochs": [1, 2], "seconds": 1.0, "cpu_seconds": 0.9} | counts
-    return {"machine": [stretch], "disturbed": disturbance([stretch], 2)}
+    watched = stretch(2, 0.25) | {"seconds": 1.0, "cpu_seconds": 0.9} | counts
+    return {"machine": [watched], "disturbed": disturbance([watched], 2)}
+
+
+def stretch(epochs, seconds):
+    """What the machine did from the compilation to the last epoch, on a system that counts nothing."""
+    watched = 0.75 + epochs * seconds
+    unknown = dict.fromkeys((*COUNTED, "gpu_processes"))
+    return unknown | {"epochs": [0, epochs], "seconds": watched, "cpu_seconds": watched / 2}
 
 
 def _times(epochs, seconds):
@@ -248,9 +282,10 @@ def diverged(framework="chainer", repeat=1, *arguments, kind="nan", **options):
         "curves": curves,
         "result": result(curves, 0.5, 1438),
         **_times(1, 0.25),
+        "machine": [stretch(1, 0.25)],
         "weights": None,
     }
-    return sealed(_counted(found))
+    return retimed(_counted(found))
 
 
 def out_of_memory(*arguments, **options):
@@ -277,7 +312,7 @@ def changed(record, changes):
             del place[last]
         else:
             place[last] = value
-    if not any(path.startswith("counted") for path in changes):
+    if not any(path.startswith(("counted", "epochs")) for path in changes):
         _counted(record)
     return resealed(record)
 
@@ -294,11 +329,17 @@ def with_peak(record, matrix_flops=2e11, sample_flops=10**6):
 def with_other_ranks(record, together_seconds, alone_seconds):
     """A record of several workers whose ranks all measured the same; a step takes so long together and alone."""
     of_rank = {
-        key: record[key] for key in ("sessions", "phases_seconds", "wall_seconds", "machine", "energy", "memory")
+        key: record[key]
+        for key in ("sessions", "phases_seconds", "wall_seconds", "epochs", "machine", "energy", "memory")
     }
-    measured = {"steps": 1, "together_seconds": [together_seconds] * 9, "alone_seconds": [alone_seconds] * 9}
-    others = [of_rank] * (record["run"]["workers"] - 1)
-    return changed(record, {"other_ranks": others, "communication": measured})
+    samples, workers = batch_size_of(record), record["run"]["workers"]
+    shares = [samples // workers + (rank < samples % workers) for rank in range(workers)]
+    measured = {
+        "steps": 1, "samples": samples, "alone_samples": shares,
+        "together_seconds": [together_seconds] * 9, "alone_seconds": [alone_seconds] * 9,
+    }  # fmt: skip
+    others = [of_rank] * (workers - 1)
+    return changed(record, {"other_ranks": others, "communication": measured, "replays": []})
 
 
 def timed_tuning(ratios=(0.5, 0.9), taken=None, threads=2, settings=SETTINGS, framework="a"):
@@ -328,18 +369,31 @@ def timed_tuning(ratios=(0.5, 0.9), taken=None, threads=2, settings=SETTINGS, fr
     }  # fmt: skip
 
 
+def retimed(record):
+    """A record whose other clocks follow from its curves and phases. It changes what it is given."""
+    record["epochs"] = [own_epoch(entry) for entry in record["curves"]]
+    record["wall_seconds"] = sum(record["phases_seconds"].values())
+    return held_from(_watched(record), 10.0)
+
+
+def held_from(record, start):
+    """A record whose process held its CPUs from this time on."""
+    watched = sum(one["seconds"] for one in record["machine"])
+    return changed(record, {"sessions.0.held_seconds": [start, start + watched]})
+
+
 def compiling(record, seconds):
     """A record whose compilation takes so many seconds more. It changes what it is given."""
     first_step, phases = record["result"]["first_step_seconds"] + seconds, record["phases_seconds"]
-    return changed(
+    changed(
         record,
         {
             "result.first_step_seconds": first_step,
             "result.training_seconds": first_step + sum(entry["seconds"] for entry in record["curves"]),
             "phases_seconds.compilation": phases["compilation"] + seconds,
-            "wall_seconds": record["wall_seconds"] + seconds,
         },
     )
+    return retimed(record)
 
 
 def resealed(record):
@@ -380,7 +434,7 @@ def certificate_of(group, trainers, parities):
         "trainers": [
             {
                 "trainer": str(trainer), "versions": {trainer.framework: "1.0"}, "code": dict(CODE),
-                "failure": None, "checks": {},
+                "failure": None, "precision": [], "checks": {},
             }
             for trainer in trainers
         ],
@@ -389,6 +443,12 @@ def certificate_of(group, trainers, parities):
             for first, second in combinations(names, 2)
         ],
     })  # fmt: skip
+
+
+EPOCHS = [
+    {"what": LOSSES, "difference": 3e-7, "allowed": 1e-4, "step": 1, "layer": None},
+    {"what": UPDATE, "difference": "Infinity", "allowed": "Infinity", "step": None, "layer": "dense1"},
+]
 
 
 def _certified_pair(first, second, parity):
@@ -401,8 +461,7 @@ def _certified_pair(first, second, parity):
     failed = parity == "not certified"
     return {
         "first": first, "second": second, "parity": parity, "stages": {} if failed else stages,
-        "float32": None if failed else {"loss": 2e-8}, "epochs": None, "reasons": [],
-        "drift": None if failed else {"losses": 3e-7, "weights": "Infinity", "evaluation": 1e-7},
+        "float32": None if failed else {"loss": 2e-8}, "epochs": None if failed else EPOCHS, "reasons": [],
         "location": locations[0] if locations else None, "causes": locations, "sentence": f"they are <{parity}>",
     }  # fmt: skip
 

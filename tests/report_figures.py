@@ -121,16 +121,17 @@ def check_figures(page, records, certificates):
 
 
 def _certified(statistic, field, place, certificates):
-    """The value that a figure of a certificate must have: of a pair the largest one of a stage, or one of the drift."""
+    """The value that a figure of a certificate must have: of a pair the largest one of a stage, or of epochs."""
     file, number = place.split()
     pair = certificates[file]["pairs"][int(number)]
-    found = pair["drift"] if statistic == "drift" else pair["stages"].get(statistic)
+    of_epochs = {one["what"]: one["difference"] for one in pair["epochs"] or []}
+    found = of_epochs if statistic == "epochs" else pair["stages"].get(statistic)
     if not found:
         return None
     numbers = {
         name: float(value) for name, value in found.items() if name not in ("parity", "steps") and value is not None
     }
-    return max(numbers.values()) if field == "largest" else numbers[field]
+    return max(numbers.values()) if field == "largest" else numbers.get(field)
 
 
 def expected(statistic, field, runs, records, certificates):

@@ -82,11 +82,6 @@ def half_epoch(adapter, true, feed):
     return np.concatenate([trained, untrained(adapter, true, part_of(feed, half, feed.steps))])
 
 
-def half_long_epoch(adapter, true, feed):
-    """Of epochs of more than 100 steps."""
-    return half_epoch(adapter, true, feed) if feed.steps > 100 else true(feed)
-
-
 EPOCHS = {"taken": 0}
 
 
@@ -95,44 +90,6 @@ def reshuffled_from_epoch_2(adapter, true, feed):
     if EPOCHS["taken"] == 1:
         return true(feed)
     return true(replace(feed, order=np.random.default_rng(EPOCHS["taken"]).permutation(feed.order)))
-
-
-def from_epoch_4(faulty):
-    """A fault in `train_epoch` that begins after the certified epochs."""
-    epochs = {"taken": 0}
-
-    def late(adapter, true, feed):
-        epochs["taken"] += 1
-        return faulty(adapter, true, feed) if epochs["taken"] > 3 else true(feed)
-
-    return in_train_epoch(late)
-
-
-SECOND_ORDER = {}
-
-
-def order_of_epoch_2(adapter, true, feed):
-    """Every later epoch takes the order of the second one."""
-    SECOND_ORDER["taken"] = SECOND_ORDER.get("taken", 0) + 1
-    if SECOND_ORDER["taken"] == 2:
-        SECOND_ORDER["order"] = feed.order
-    return true(replace(feed, order=SECOND_ORDER["order"]) if SECOND_ORDER["taken"] > 2 else feed)
-
-
-def tenth_of_the_rate(adapter, true, feed):
-    """As if a schedule, which the other trainer does not have, began: Chainer's Adam begins with 1e-3."""
-    return true(replace(feed, rates=(("learning_rate", 1e-4),)))
-
-
-def tenfold_rate(adapter, true, feed):
-    return true(replace(feed, rates=(("learning_rate", 1e-2),)))
-
-
-def float16_weights(adapter, true, feed):
-    """Each epoch begins with weights that were rounded."""
-    weights = adapter.weights()
-    adapter.set_weights({name: array.astype(np.float16).astype(array.dtype) for name, array in weights.items()})
-    return true(feed)
 
 
 def last_batch_padded(adapter, true, feed):
@@ -361,6 +318,210 @@ class RoundedGradients:
                 parameter.grad[...] = parameter.grad.astype(np.float16)
 
 
+# --- dropout --------------------------------------------------------------------------------------------------------
+
+
+def train_missing(adapter):
+    """The network stays in evaluation after the first prediction: `eval()`, and no `train()` after it."""
+    module = sys.modules[f"trainmark.frameworks.{adapter.framework}_layers"]
+    true_train, build, predict = module.Network.train, adapter.build, adapter.predict
+    seen = {}
+
+    def faulty_build(*, observed_batch=None, **arguments):
+        seen.update(observed=observed_batch, predicted=False)
+        build(observed_batch=observed_batch, **arguments)
+
+    def faulty_predict(split):
+        seen["predicted"] = not seen["observed"]
+        return predict(split)
+
+    def train(network, *mode):
+        return network if seen["predicted"] and mode != (False,) else true_train(network, *mode)
+
+    module.Network.train, adapter.build, adapter.predict = train, faulty_build, faulty_predict
+
+
+def _torch_dropout(draw):
+    """A fault in torch's dropout. draw: function (layer, shape) -> uniform numbers; `layer.step` counts from 0."""
+
+    def inject(adapter):
+        import torch
+
+        from trainmark.frameworks import torch_layers
+
+        class Dropout(torch.nn.Dropout):
+            generator = seed = None
+
+            def forward(self, x):
+                if not self.training:
+                    return x
+                if self.seed != torch.initial_seed():
+                    self.seed, self.step = torch.initial_seed(), 0
+                    self.generator = torch.Generator().manual_seed(self.seed)
+                mask = draw(self, x.shape) >= self.p
+                self.step += 1
+                return x * mask / (1 - self.p)
+
+        torch_layers.LAYERS["Dropout"] = lambda node, shape: Dropout(node.attributes["rate"])
+
+    return inject
+
+
+def equal_in_layers(layer, shape):
+    """Each layer draws from a generator of its own, and all have the same seed."""
+    import torch
+
+    return torch.rand(shape, generator=layer.generator)
+
+
+def half_repeated(layer, shape):
+    import torch
+
+    return torch.rand(shape[0], -(-shape[1] // 2), *shape[2:]).repeat(1, 2, *[1 for _ in shape[2:]])[:, : shape[1]]
+
+
+def in_turns(count):
+    """So many masks of the beginning of an epoch, used in turns."""
+
+    def draw(layer, shape):
+        import torch
+
+        layer.drawn = [] if layer.step == 0 else layer.drawn
+        if layer.step < count:
+            layer.drawn.append(torch.rand(shape))
+        return layer.drawn[layer.step % count]
+
+    return draw
+
+
+def seeds_of_a_byte(adapter):
+    train_epoch = adapter.train_epoch
+    adapter.train_epoch = lambda feed: train_epoch(replace(feed, dropout_seed=feed.dropout_seed % 256))
+
+
+def dropout_in_first_layer(adapter):
+    """Chainer's network drops nothing in the layers after the first one with dropout."""
+    from trainmark.frameworks import chainer_layers
+
+    functions = chainer_layers.FUNCTIONS
+    true = functions["Dropout"]
+    functions["Dropout"] = lambda node, x: true(node, x) if node.name == "dropout1" else x
+
+
+# --- precision ------------------------------------------------------------------------------------------------------
+
+
+def backwards(bits, of_layer=lambda units: True):
+    """Factors of the products of Dense's backward pass are rounded to so many bits of mantissa, as in runs alone.
+
+    of_layer: function (units of a layer) -> whether it has the fault.
+    """
+
+    def inject(adapter):
+        in_run, build = {}, adapter.build
+
+        def faulty(*, observed_batch=None, dtype, **arguments):
+            in_run["now"] = observed_batch is None and dtype == "float32"
+            build(observed_batch=observed_batch, dtype=dtype, **arguments)
+
+        adapter.build = faulty
+        patch = _torch_backwards if adapter.framework == "torch" else _flax_backwards
+        patch(bits, lambda units: in_run["now"] and of_layer(units))
+
+    return inject
+
+
+def _torch_backwards(bits, of_layer):
+    import torch
+
+    def rounded(values):
+        half, kept = 1 << 22 - bits, -1 << 23 - bits
+        return (values.contiguous().view(torch.int32) + half & kept).view(torch.float32)
+
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(context, inputs, weight):
+            context.save_for_backward(inputs, weight)
+            return inputs @ weight.T
+
+        @staticmethod
+        def backward(context, gradient):
+            inputs, weight = map(rounded, context.saved_tensors)
+            gradient = rounded(gradient)
+            return gradient @ weight, gradient.T @ inputs
+
+    true = torch.nn.Linear.forward
+
+    def forward(self, inputs):
+        if not of_layer(self.out_features):
+            return true(self, inputs)
+        return Product.apply(inputs, self.weight) + self.bias
+
+    torch.nn.Linear.forward = forward
+
+
+def _flax_backwards(bits, of_layer):
+    import jax
+    from flax import nnx
+
+    def rounded(values):
+        return jax.lax.reduce_precision(values, exponent_bits=8, mantissa_bits=bits)
+
+    @jax.custom_vjp
+    def product(inputs, kernel):
+        return inputs @ kernel
+
+    def backward(factors, gradient):
+        inputs, kernel = map(rounded, factors)
+        return rounded(gradient) @ kernel.T, inputs.T @ rounded(gradient)
+
+    product.defvjp(lambda inputs, kernel: (inputs @ kernel, (inputs, kernel)), backward)
+    true = nnx.Linear.__call__
+
+    def call(self, inputs):
+        if not of_layer(self.out_features):
+            return true(self, inputs)
+        return product(inputs, self.kernel[...]) + self.bias[...]
+
+    nnx.Linear.__call__ = call
+
+
+def second_moment_in_bfloat16(adapter):
+    import torch
+
+    build = adapter.build
+
+    def round_moments(optimizer, *_):
+        for of_weight in optimizer.state.values():
+            moment = of_weight.get("exp_avg_sq")  # plain SGD has none
+            if moment is not None and moment.dtype == torch.float32:
+                moment.copy_(moment.bfloat16())
+
+    def faulty(**arguments):
+        build(**arguments)
+        adapter._optimizer.register_step_post_hook(round_moments)
+
+    adapter.build = faulty
+
+
+class RoundedFirstMoments:
+    """Rounds Chainer's first moments to float16, only in float32."""
+
+    name, timing, call_for_each_param = "moments", "post", False
+
+    def __call__(self, optimizer):
+        for parameter in optimizer.target.params():
+            moment = parameter.update_rule.state.get("m")  # plain SGD has none
+            if moment is not None and moment.dtype == np.float32:
+                moment[...] = moment.astype(np.float16)
+
+
+def bfloat16_in_full_batches(keras, true, layer, inputs):
+    """Only in batches of more than 64 samples."""
+    is_full = inputs.shape[0] is not None and inputs.shape[0] > 64
+    return bfloat16_products(keras, true, layer, inputs) if is_full else true(layer, inputs)
+
+
 def nothing(adapter):
     """No fault."""
 
@@ -371,17 +532,10 @@ FAULTS = {
     "microbatches": microbatches,
     "every 20th update skipped": in_train_epoch(every_20th_update_skipped),
     "half of each epoch": in_train_epoch(half_epoch),
-    "half of each long epoch": in_train_epoch(half_long_epoch),
     "reshuffled from epoch 2": in_train_epoch(reshuffled_from_epoch_2),
     "last batch padded": in_train_epoch(last_batch_padded),
     "last batch not trained": in_train_epoch(last_batch_not_trained),
     "trained twice": in_train_epoch(trained_twice),
-    "order of epoch 2": in_train_epoch(order_of_epoch_2),
-    "half of each epoch from epoch 4": from_epoch_4(half_epoch),
-    "first 1,024 samples from epoch 4": from_epoch_4(first_samples),
-    "a tenth of the rate from epoch 4": from_epoch_4(tenth_of_the_rate),
-    "ten times the rate from epoch 4": from_epoch_4(tenfold_rate),
-    "float16 weights from epoch 4": from_epoch_4(float16_weights),
     "optimizer reset each epoch": with_first_state(in_train_epoch(optimizer_reset)),
     "learning rate 1 % off": other_rate,
     "rates ignored": rates_ignored,
@@ -401,6 +555,18 @@ FAULTS = {
     "no dropout": _chainer_dropout(no_dropout),
     "other masks for the same seed": other_masks_for_a_seed,
     "same masks each epoch": same_masks_each_epoch,
+    "train() missing": train_missing,
+    "equal masks in two layers": _torch_dropout(equal_in_layers),
+    "half a mask, repeated": _torch_dropout(half_repeated),
+    "five masks in turns": _torch_dropout(in_turns(5)),
+    "masks of the seed's last byte": seeds_of_a_byte,
+    "dropout in the first layer alone": dropout_in_first_layer,
+    "bfloat16 backwards": backwards(7),
+    "TF32 backwards": backwards(10),
+    "TF32 backwards in the last layer": backwards(10, lambda units: units == 10),
+    "second moment in bfloat16": second_moment_in_bfloat16,
+    "first moment in float16": _chainer_hook(lambda chainer: RoundedFirstMoments(), observed=True),
+    "bfloat16 in full batches": _keras_dense(bfloat16_in_full_batches),
 }
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import reference_ops
 from networks import NETWORKS
-from reference import Reference
 from streams import ArrayStream
 from warm_up_by_hand import trained_by_hand
 
@@ -26,6 +25,7 @@ from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.outputs import cross_entropy_and_accuracy
 from trainmark.recipes.recipe import Optimizer, merged_optimizer
+from trainmark.recipes.reference import Reference
 from trainmark.recipes.schedules import epoch_rates, rmsprop_warmup_rates
 from trainmark.recipes.update_rules import UPDATE_RULES
 from trainmark.training.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
@@ -288,7 +288,27 @@ def test_losses_and_weights_after_steps_equal_the_reference(built, dtype, rule):
     for name, array in adapter.weights().items():
         exact = tolerances(adapter, dtype) == TOLERANCE["float64"]
         near = TOLERANCE["float64"] if exact else {"rtol": 1e-3, "atol": 1e-4}
-        np.testing.assert_allclose(array, reference.weights[name], err_msg=name, **near)
+        np.testing.assert_allclose(array, reference.weights()[name], err_msg=name, **near)
+
+
+def test_the_optimizers_arrays_cross_to_the_reference_and_back(built, rule):
+    """Two epochs in the adapter, two in the reference, two in the adapter again, of which each goes on where it was."""
+    adapter, _, reference, images, labels = built(rule=rule)
+    reference.load(split="train", inputs=images, labels=labels)
+    expected = reference.train_epoch(feed(range(10), 4))
+    np.testing.assert_allclose(adapter.train_epoch(feed(range(10), 4)), expected, **tolerances(adapter, "float64"))
+    slots = adapter.slots()
+    assert slots.keys() == reference.slots().keys()
+    for name, array in reference.slots().items():
+        np.testing.assert_allclose(slots[name], array, err_msg=name, **tolerances(adapter, "float64"))
+    reference.set_weights(adapter.weights())
+    reference.set_slots(slots, 3)
+    reference.train_epoch(feed(range(10), 3))
+    adapter.set_weights(reference.weights())
+    adapter.set_slots(reference.slots(), 7)
+    assert adapter.counted()["updates"] == 7
+    expected = reference.train_epoch(feed(range(10), 3))
+    np.testing.assert_allclose(adapter.train_epoch(feed(range(10), 3)), expected, **tolerances(adapter, "float64"))
 
 
 def test_many_epochs_match_the_reference(built):
@@ -472,7 +492,7 @@ def test_the_rates_of_a_feed_are_the_constants_of_its_epoch(built, rule):
     for name, array in adapter.weights().items():
         exact = tolerances(adapter, "float64") == TOLERANCE["float64"]
         near = {"rtol": 1e-11, "atol": 1e-12} if exact else {"rtol": 1e-3, "atol": 1e-4}
-        np.testing.assert_allclose(array, reference.weights[name], err_msg=name, **near)
+        np.testing.assert_allclose(array, reference.weights()[name], err_msg=name, **near)
     constants = OPTIMIZERS[rule].as_dict()  # for the tests after this one, since rates may not be part of the state
     adapter.train_epoch(replace(feed(range(10), 5), rates=tuple((key, constants[key]) for key, _ in RATES[rule][0])))
 

@@ -45,6 +45,6 @@ def test_it_trains_the_same_network_as_the_cpu(recipe, trainer, folder, record_p
     pairs, failures = certify_networks.pairs_of(recipe, [on_cpu, trainer], folder)
     assert failures == [], "\n".join(failures)
     for pair, _ in pairs:
-        drift = f" (float32 epochs: {max(pair.drift.values()):.1e})" if pair.drift else ""
-        record_property(f"{pair.first} and {pair.second}", f"{pair.sentence}{drift}")
+        epochs = [f"{one.what}: {one.difference:.1e}" for one in pair.epochs or ()]
+        record_property(f"{pair.first} and {pair.second}", "; ".join([pair.sentence, *epochs]))
     certify_networks.assert_certified(recipe, pairs)

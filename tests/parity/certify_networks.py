@@ -24,7 +24,7 @@ from trainmark.parity.certified_training import CERTIFIED_SAMPLES
 from trainmark.parity.compare import Pair, compare
 from trainmark.parity.sentences import EQUAL
 from trainmark.parity.trace import Trace, read_trace, write_trace
-from trainmark.parity.whole_epochs import CertifiedEpochs, certified_feeds, last_two_batches
+from trainmark.parity.whole_epochs import CertifiedEpochs, certified_feeds
 from trainmark.recipes.batch_order import epoch_feed
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import draw_initial_weights
@@ -64,9 +64,8 @@ def training_of(recipe) -> CertifiedTraining:
         splits=splits,
         batches=np.arange(samples).reshape(steps, CERTIFIED_SAMPLES),
         seed=(1, 1),
-        epochs=CertifiedEpochs(
-            architecture, weights, recipe.optimizer, in_float32, feeds[:EPOCHS], last_two_batches(feeds[0])
-        ),
+        full_batches=np.arange(samples).reshape(2, -1),
+        epochs=CertifiedEpochs(architecture, weights, recipe.optimizer, in_float32, feeds[:EPOCHS]),
     )
 
 
@@ -177,7 +176,8 @@ def table_lines(recipe: str, pairs: list[Compared]) -> list[str]:
     lines = []
     for pair, _ in pairs:
         lines.append(f"{recipe:22} {pair.first} and {pair.second}: {pair.sentence}")
-        for stage, differences in [*pair.stages.items(), ("float32", pair.float32 or {}), ("epochs", pair.drift or {})]:
+        of_epochs = {one.what: one.difference for one in pair.epochs or ()}
+        for stage, differences in [*pair.stages.items(), ("float32", pair.float32 or {}), ("epochs", of_epochs)]:
             figures = "  ".join(
                 f"{name} {value:.1e}" for name, value in differences.items() if isinstance(value, float)
             )

@@ -89,7 +89,8 @@ def check(framework: str, ranks: Ranks, equal_masks: bool) -> dict:
     if equal_masks:
         shard = EpochFeed.shard
         EpochFeed.shard = lambda feed, *of: replace(shard(feed, *of), dropout_seed=feed.dropout_seed)
-    checks = check_adapter(create_adapter(framework, 1, ranks=ranks), network(has_dropout=True), "cpu", ranks.size)
+    adapter = create_adapter(framework, 1, ranks=ranks)
+    checks = check_adapter(adapter, network(has_dropout=True), OPTIMIZER, (1, 1), "cpu", ranks.size)
     return {name: wrong for name, wrong in checks.items() if wrong}
 
 

@@ -103,7 +103,6 @@ def test_every_pair_of_trainers_is_certified(tiny, certificates):
     assert {parity for found in classes.values() for parity in found} <= {"bitwise", "rounding"}
     text = (tiny.results / "tables" / "summary.txt").read_text()
     assert text.count("Parity check (float64), per pair of trainers:") == len(certificates)
-    assert "in float32 the losses are not finite" in text, "of the runs that diverge"
     assert not list((tiny.results / "traces").rglob("*.npz")), "compared, they are gone"
 
 

@@ -13,7 +13,7 @@ from trainmark.machine.cpus import cpu_model, in_order_of_use
 from trainmark.machine.provenance import variables
 from trainmark.machine.variables import seconds_in, settings_in
 from trainmark.plan.code_digests import training_code
-from trainmark.plan.plan_file import experiment_of, plan_if_there, position_in_order, writes_weights
+from trainmark.plan.plan_file import audited_epochs, experiment_of, plan_if_there, position_in_order, writes_weights
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.records.tuning import chosen_threads
@@ -94,6 +94,7 @@ def train(
             arguments.packed,
             tuned_threads=threads,
             ranks=ranks,
+            audited_epochs=audited_epochs(run, plan),
         )
         training = Training(run, recipe, arguments.settings, job, phase_times)
         if ranks.from_first(lambda: process_exit.take_kept_record(training.measurements.is_of_this_run)):

@@ -15,6 +15,7 @@ from trainmark.parity.certificate import (
     read_certificates,
     write_certificate,
 )
+from trainmark.parity.epoch_check import LOSSES
 
 GROUP = {"experiment": "e", "recipe": "mnist-mlp-flux", "dataset": "digits"}
 
@@ -96,8 +97,6 @@ def test_traces_of_different_settings_are_not_compared():
 
 
 def test_certificate_lines_state_the_losses_of_whole_epochs(found):
-    drift = {"losses": 2e-6, "weights": 0.0, "evaluation": 0.0}
-    (line,) = certificate_lines({"pairs": [found["pairs"][0] | {"drift": drift}]})
+    losses = {"what": LOSSES, "difference": 2e-6, "allowed": 1e-4, "step": 1, "layer": None}
+    (line,) = certificate_lines({"pairs": [found["pairs"][0] | {"epochs": [losses]}]})
     assert line.endswith("bitwise equal; over whole epochs in float32 the losses differ by 2.0e-06")
-    (line,) = certificate_lines({"pairs": [found["pairs"][0] | {"drift": drift | {"losses": "Infinity"}}]})
-    assert line.endswith("; over whole epochs in float32 the losses are not finite")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fake_trainer import ARCHITECTURE, SHAPE_ERROR, FakeAdapter, failing, fake_training, trace
+from fake_trainer import ARCHITECTURE, MOMENTUM, SHAPE_ERROR, FakeAdapter, failing, fake_training, trace
 
 from trainmark.errors import CertificateError, DeviceError
 from trainmark.networks.graph import chain
@@ -33,16 +33,17 @@ def test_the_network_is_built_for_each_precision_and_rule():
     adapter = FakeAdapter()
     found = trace(adapter, fake_training(), "cpu")
     assert adapter.calls == [
-        ("float64", "sgd", 4), ("float64", "momentum_sgd", 4), ("float32", "sgd", 4),
+        ("float64", "sgd", 4), ("float64", "momentum_sgd", 4),
+        ("float64", "momentum_sgd", 12), ("float32", "sgd", None), ("float32", "momentum_sgd", 12),
     ]  # fmt: skip
     assert (found.trainer, found.versions, found.settings, found.failure) == (
         Trainer("fake", "cpu"), {"fake": "1"}, {"seed": 1}, None,
     )  # fmt: skip
     assert {name: len(stage.gradients) for name, stage in found.stages.items()} == {
-        "network": 10, "steps": 10, "perturbed copy": 10, "masks": 10, "float32": 10, "float32 copy": 10,
+        "network": 10, "steps": 10, "perturbed copy": 10, "masks": 10,
     }  # fmt: skip
     assert found.stages["steps"].logits.shape == (6, 4)
-    assert found.stages["float32"].final["dense1.kernel"].dtype == np.float32
+    assert [one.what for one in found.precision] == ["loss", "backward", "update"]
     assert list(found.stages["steps"].activations.shapes) == ["input", *(node.name for node in ARCHITECTURE.nodes)]
 
 
@@ -55,12 +56,12 @@ def test_a_network_without_dropout_has_no_stage_with_masks():
     architecture = chain("plain", (1, 3, 3), layers)
     weights = draw_initial_weights(architecture, "glorot_uniform", (1, 1))
     found = trace(NoMasks(), fake_training(architecture=architecture, weights=weights), "cpu")
-    assert list(found.stages) == ["network", "steps", "perturbed copy", "float32", "float32 copy"]
+    assert list(found.stages) == ["network", "steps", "perturbed copy"]
 
 
 def test_a_perturbed_copy_starts_from_weights_that_differ_in_their_last_bit():
     weights = {"a": np.array([1.0, -3.0, 0.0, 1e-300]), "b": np.linspace(-1, 1, 101)}
-    changed = perturbed_weights(weights, "float64")
+    changed = perturbed_weights(weights)
     for name, array in weights.items():
         same = array == 0
         assert (changed[name][same] == 0).all()
@@ -112,7 +113,7 @@ def test_a_trace_is_read_back_from_its_file_equal_to_the_last_bit(tmp_path):
     write_trace(found, tmp_path / "new" / "trace.npz")
     back = read_trace(tmp_path / "new" / "trace.npz")
     pair = compare(found, back, ARCHITECTURE)
-    assert (pair.parity, set(pair.float32.values())) == ("bitwise", {0.0})
+    assert (pair.parity, back.precision) == ("bitwise", found.precision)
     assert (back.trainer, dict(back.versions), back.settings) == (Trainer("fake", "cpu"), {"fake": "1"}, {"seed": 1})
     assert dict(back.stages["masks"].final).keys() == fake_training().weights.keys()
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["trace.npz"]
@@ -141,6 +142,7 @@ def test_an_adapter_that_ignores_rates_is_found_out(ignored):
         def train_epoch(self, feed):
             return super().train_epoch(replace(feed, rates=() if ignored else feed.rates))
 
-    wrong = check_adapter(Ignoring(), chain("plain", (1, 3, 3), [("flatten", "Flatten", {})]), "cpu")["order"]
+    plain = chain("plain", (1, 3, 3), [("flatten", "Flatten", {})])
+    wrong = check_adapter(Ignoring(), plain, MOMENTUM, (1, 1), "cpu")["order"]
     assert wrong.startswith("has the loss ") if ignored else wrong is None
     assert not ignored or "in epoch 2, step 2 of 5; numpy has " in wrong

@@ -1,6 +1,5 @@
 """The class of two trainers and where they diverge: a fake trainer with one error is compared with a correct one."""
 
-import re
 from dataclasses import replace
 from itertools import count
 
@@ -57,8 +56,8 @@ def test_equal_bits_are_bitwise(compared):
         ["network", "steps", "masks"], "bitwise"
     )
     assert (pair.location, pair.causes) == (None, ())
-    assert set(pair.float32.values()) == {0.0}
-    assert (pair.epochs, pair.drift) == (None, None)
+    assert max(pair.float32.values()) < 1e-4
+    assert pair.epochs is None
 
 
 @pytest.mark.parametrize(
@@ -143,30 +142,27 @@ def test_an_error_in_dropout_shows_in_the_stage_with_masks_only(compared, right)
         ("loss", "loss", "the loss (or the batch that it belongs to)"),
     ],
 )
-def test_arithmetic_less_precise_than_float32_is_located(compared, what, name, words):
-    """bfloat16 rounds by 4e-3. float32's own rounding is accepted."""
-    assert compared(spoiling(what, name, 1e-7, dtype="float32")).parity == "bitwise"
-    pair = compared(spoiling(what, name, 1e-3, dtype="float32"))
-    assert (pair.parity, pair.location) == ("different", None)
-    assert re.search(
-        rf"less precise than float32, or another computation, in {re.escape(words)}: (1.0e-03|[6-9].\de-04) \(rounding",
-        pair.sentence,
-    )
-    assert "float32" not in pair.stages
+def test_arithmetic_less_precise_than_float32_is_located(right, compared, what, name, words):
+    """TensorFloat-32 rounds by 5e-4. float32's own rounding is accepted, and no other trainer excuses more."""
+    assert compared(spoiling(what, name, 1e-8, dtype="float32")).parity == "bitwise"
+    imprecise = traced(spoiling(what, name, 1e-4, dtype="float32"))
+    for other in (right, imprecise):
+        pair = compare(other, imprecise, ARCHITECTURE)
+        assert (pair.parity, pair.location) == ("different", None)
+        assert f"b on cpu is less precise than float32, or computes something else, in {words}: " in pair.sentence
 
 
-def test_a_kink_in_nine_of_ten_batches_is_accepted_as_float32(compared):
+def test_a_kink_in_two_of_three_batches_is_accepted_as_float32(compared):
     """In GoogLeNet rounding pushes a hidden unit over ReLU's kink in half of the batches (inception4e_1x1)."""
     batches = count()
 
     def spoil(what, step, name, array):
-        kinked = (what, name) == ("backward", "dense2.kernel") and array.dtype == "float32" and next(batches) % 10
-        return array * 1.01 if kinked else array
+        in_float32 = (what, name) == ("backward", "dense2.kernel") and array.dtype == "float32"
+        return array * 1.01 if in_float32 and next(batches) < 4 else array
 
     pair = compared(spoil)
-    assert next(batches) == 20
+    assert next(batches) == 7, "as in a run, and with gradients: once in each batch and again in the first"
     assert (pair.parity, pair.reasons) == ("bitwise", ())
-    assert pair.float32["backward"] > 5e-3
 
 
 def test_a_layer_of_another_shape_is_named(compared):
@@ -177,7 +173,7 @@ def test_a_layer_of_another_shape_is_named(compared):
 
 def test_out_of_memory_certifies_nothing(compared, right):
     pair = compared(failing("forward", "relu", MemoryError("no")))
-    assert (pair.parity, pair.location, pair.stages, pair.drift) == ("not certified", None, {}, None)
+    assert (pair.parity, pair.location, pair.stages, pair.epochs) == ("not certified", None, {}, None)
     assert pair.sentence == "not certified: b on cpu ran out of memory (MemoryError)"
     shape = traced(failing("forward", "relu", SHAPE_ERROR), name="c")
     assert compare(traced(failing("loss", "loss", MemoryError())), shape, ARCHITECTURE).parity == "different"

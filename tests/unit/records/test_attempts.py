@@ -36,7 +36,7 @@ def run(tmp_path):
     [((0.1, 0.8), 1), ((0.8, 0.1), 2), ((0.8, 0.1, 0.9), 2), ((0.1, 0), 2), ((0.5, 0.5), 2), ((0.9, 0.8, 0.1), 3)],
 )
 def test_the_least_disturbed_attempt_stays_and_all_are_known(run, shares, kept, tmp_path):
-    attempts = [attempt(share, seconds) for seconds, share in enumerate(shares, start=1)]
+    attempts = [attempt(share, number / 12) for number, share in enumerate(shares, start=1)]
     for one in attempts:
         found, weights = run(one)
     assert found["result"] == attempts[kept - 1]["result"] and weights == str(kept)

@@ -2,10 +2,11 @@
 
 import json
 import re
+from array import array
 
 import pytest
 import records_for_tests
-from records_for_tests import changed, record, resealed, streamed, with_peak
+from records_for_tests import changed, record, resealed, streamed, with_other_ranks, with_peak
 
 from trainmark.errors import RecordError
 from trainmark.records.consistency import contradictions
@@ -72,6 +73,28 @@ EDITED = {
     ),
     "another loss of an epoch": ({"curves.1.batch_loss": 0.4}, "in epoch 2 its batch_loss is 0.4, but its step losses"),
     "step losses that are none": ({"curves.1.step_losses": "x"}, "it has a value that no run can have"),
+    "all epochs 1.5 times as long": (
+        {
+            **{f"curves.{place}.seconds": 0.375 for place in (0, 1)},
+            "epochs": record()["epochs"],
+            "result.training_seconds": 1.25,
+            "result.steady_epoch_seconds": 0.375,
+            "result.samples_per_second": 1438 / 0.375,
+            "phases_seconds.warm_up": 0.375,
+            "phases_seconds.steady": 0.375,
+            "wall_seconds": record()["wall_seconds"] + 0.25,
+        },
+        "epoch 1 took 0.375000 s, but its moments allow 0.250000 to 0.250000 s",
+    ),
+    "moments out of order": (
+        {"epochs.0.moments": [11.0, 11.0, 11.5, 11.25]},
+        "epoch 1 took 0.250000 s, but its moments",
+    ),
+    "more CPU time than two CPUs have": (
+        {"epochs.1.cpu_seconds": 0.6},
+        "in epoch 2 rank 0 used 0.600 s of CPU time in 0.250 s, but held 2 of the CPUs",
+    ),
+    "an epoch without moments": ({"epochs": record()["epochs"][:1]}, "it has a value that no run can have"),
     "a peak of a run that is not ok": (DIVERGED | {"peak": with_peak(record())["peak"]}, "diverged, but it has a peak"),
 }
 
@@ -87,6 +110,73 @@ EDITED_PEAK = {
 def test_a_peak_that_contradicts_the_rest_is_found(changes, message):
     edited = changed(with_peak(record()), changes)
     assert any(message in phrase for phrase in contradictions(edited)), list(contradictions(edited))
+
+
+def of_two_workers():
+    """A record of two workers, whose losses are .4 and .6."""
+    whole = with_other_ranks(record(workers=2), 0.02, 0.01)
+    of_ranks = [
+        [one | {"share_losses": encode_step_losses([loss] * 12), "weights_sha256": "a" * 64} for one in whole["epochs"]]
+        for loss in (0.4, 0.6)
+    ]
+    replay = {"epoch": 2, "losses": [*array("f", [0.4, 0.6])], "alone_losses": [0.4, 0.6]}
+    return changed(whole, {"epochs": of_ranks[0], "other_ranks.0.epochs": of_ranks[1], "replays": [replay]})
+
+
+EDITED_RANKS = {
+    "nothing": ({}, None),
+    "other weights": (
+        {"other_ranks.0.epochs.1.weights_sha256": "b" * 64},
+        "in epoch 2 its ranks have different weights",
+    ),
+    "a rank that was late": (
+        {"other_ranks.0.epochs.0.moments": [11.1, 11.1, 11.25, 11.25]},
+        "in epoch 1 a rank began 0.100000 s before another one was there",
+    ),
+    "a rank that was not done": (
+        {"other_ranks.0.epochs.1.moments": [12.0, 12.0, 12.5, 12.5]},
+        "in epoch 2 a rank ended 0.250000 s before another one was there",
+    ),
+    "on clocks of two hosts": (
+        {"other_ranks.0.sessions.0.boot_id": "other", "other_ranks.0.epochs.0.moments": [1, 1, 2, 2]},
+        None,
+    ),
+    "more CPU time on rank 1": ({"other_ranks.0.epochs.0.cpu_seconds": 0.6}, "in epoch 1 rank 1 used 0.600 s of CPU"),
+    "the same samples": (
+        {
+            "epochs.0.share_losses": encode_step_losses([0.5] * 12),
+            "other_ranks.0.epochs.0.share_losses": encode_step_losses([0.5] * 12),
+        },
+        "in epoch 1 the ranks 0 and 1 have the same losses: they trained the same samples",
+    ),
+    "losses of another batch": (
+        {"other_ranks.0.epochs.0.share_losses": encode_step_losses([0.6] * 11 + [0.8])},
+        "in epoch 1 the loss of step 12 is 0.5, but its ranks had 0.6 together",
+    ),
+    "a step less": (
+        {"other_ranks.0.epochs.0.share_losses": encode_step_losses([0.6] * 11)},
+        "in epoch 1 some rank has not 12 losses",
+    ),
+    "another loss alone": (
+        {"replays.0.alone_losses": [0.4, 0.5]},
+        "in epoch 2 rank 1 had the loss 0.6, and its share alone has 0.5",
+    ),
+    "other losses in the replay": (
+        {"replays.0.losses": [0.4, 0.5], "replays.0.alone_losses": [0.4, 0.5]},
+        "the first losses of epoch 2 are not those of its replay",
+    ),
+    "fewer samples alone": (
+        {"communication.alone_samples": [64, 32]},
+        "its communication was measured with 128 samples together and [64, 32] alone, but 1 steps have 128",
+    ),
+}
+
+
+@pytest.mark.parametrize("edit", EDITED_RANKS)
+def test_ranks_that_contradict_each_other_are_found(edit):
+    changes, says = EDITED_RANKS[edit]
+    found = list(contradictions(changed(of_two_workers(), changes)))
+    assert len(found) == bool(says) and all(says in phrase for phrase in found), found
 
 
 TOP5 = "curves.1.evaluations.test.top5_accuracy"

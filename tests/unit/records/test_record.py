@@ -120,7 +120,9 @@ def test_a_file_that_is_no_record(tmp_path, content, message):
 def test_the_schema_refuses_unknown_keys_and_lists_what_it_requires():
     schema, good = json.loads(SCHEMA_FILE.read_text()), record()
     assert schema["additionalProperties"] is False
-    assert set(schema["required"]) == set(schema["properties"]) - {"other_ranks", "communication"} == set(good)
+    assert (
+        set(schema["required"]) == set(schema["properties"]) - {"other_ranks", "communication", "replays"} == set(good)
+    )
     for part in ("run", "network", "dataset", "result", "phases_seconds", "energy", "memory"):
         inner = schema["$defs"].get(part, schema["properties"][part])
         assert inner["additionalProperties"] is False

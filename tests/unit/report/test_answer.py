@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 from fabricated_campaigns import MANIFEST
-from records_for_tests import changed, compiling, disturbed, diverged, out_of_memory, record, session, streamed
+from records_for_tests import changed, compiling, disturbed, diverged, out_of_memory, record, retimed, session, streamed
 from report_figures import Figures, check_figures, expected
 from report_page import Page, experiment
 
@@ -131,7 +131,7 @@ def test_a_ratio_without_a_verdict_is_no_answer(tmp_path):
     """What is known comes first; then what is not, and why, once."""
     slow = disturbed(foreign_seconds=0.5)
     records = [
-        one if (one["run"]["epochs"], one["run"]["repeat"]) not in ((20, 1), (20, 2)) else changed(one, slow)
+        one if (one["run"]["epochs"], one["run"]["repeat"]) not in ((20, 1), (20, 2)) else retimed(changed(one, slow))
         for one in crossing()
     ]
     (answer,) = Page(tmp_path, *records).summary["answers"]

@@ -92,8 +92,8 @@ def test_accuracies_have_verdicts_too_where_dropout_masks_differ(printed):
 def test_each_pair_has_the_line_of_its_certificate(printed):
     text = printed(record("a"), record("b"), record("c", experiment="f"))
     lines = text[text.index("Parity check (float64), per pair of trainers:") :].splitlines()
-    drift = "over whole epochs in float32 the losses differ by 3.0e-07"
-    assert lines[1] == f"  a on cpu and b on cpu: they are <rounding>; {drift}"
+    epochs = "over whole epochs in float32 the losses differ by 3.0e-07"
+    assert lines[1] == f"  a on cpu and b on cpu: they are <rounding>; {epochs}"
     assert text.count("Parity check (float64), per pair of trainers:") == 1, "one trainer is no pair"
 
 

@@ -126,6 +126,14 @@ def test_runs_whose_weights_nobody_evaluated_are_named(tmp_path):
     assert sentence.startswith("No other trainer evaluated the trained weights of run 2. ")
 
 
+def test_a_trainer_of_which_no_epoch_was_audited_is_named(tmp_path):
+    records = [record(name, repeat) for name in "ab" for repeat in (1, 2)]
+    evaluations = [evaluation(*records[1:3], audit=None), evaluation(records[0], records[3])]
+    assert gaps(tmp_path / "some", *records, evaluations=evaluations) == []
+    (sentence,) = gaps(tmp_path, *records, evaluations=[evaluation(*records[:2], audit=None), evaluation(*records[2:])])
+    assert sentence.startswith("No epoch of runs 1-2 was audited")
+
+
 def test_runs_that_other_code_evaluated_are_named(tmp_path):
     records = [record("a"), record("a", 2), record("b")]
     outdated = evaluation(*records[:2], current_code=False)

@@ -3,7 +3,16 @@
 import json
 
 import pytest
-from records_for_tests import CODE, RECIPE, certificates_of, changed, record, resealed, session, written_tables
+from records_for_tests import (
+    CODE,
+    RECIPE,
+    certificates_of,
+    changed,
+    held_from,
+    record,
+    session,
+    written_tables,
+)
 
 from trainmark.errors import CertificateError, RecordError
 from trainmark.parity.certificate import read_certificate
@@ -15,10 +24,9 @@ GROUP = ("e", "mnist-mlp-flux", "digits")
 
 def campaign(*changes, frameworks="ab"):
     """Records of two frameworks by their paths, each by a process of its own; changes: of the second, if any."""
-    made = [record(name, changes=one) for name, one in zip(frameworks, (None, *changes, None), strict=False)]
-    for number, one in enumerate(made):
-        one["sessions"][0]["held_seconds"][0] = 10.0 + number
-    return {one["run"]["id"]: resealed(one) for one in made}
+    named = enumerate(zip(frameworks, (None, *changes, None), strict=False), start=1)
+    made = [record(name, seconds=number / 8, changes=one) for number, (name, one) in named]
+    return {one["run"]["id"]: held_from(one, 10.0 * number) for number, one in enumerate(made)}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from trainmark.errors import MeasurementError
 from trainmark.machine.ranks import Ranks
 from trainmark.recipes.batch_order import epoch_feed
 from trainmark.records.result import communication_share
@@ -29,13 +30,17 @@ class Simulated:
 
     def __init__(self, workers=1):
         ring = 2 * (workers - 1) * (LATENCY_SECONDS + BYTES / workers / BYTES_PER_SECOND)
-        self.workers, self.exchange_seconds, self.feeds = workers, ring, []
+        self.workers, self.exchange_seconds, self.feeds, self.counts = workers, ring, [], {"updates": 0}
 
     def train_epoch(self, feed):
         self.feeds.append(feed)
+        self.counts = {"samples": feed.samples, "batches": feed.steps, "updates": self.counts["updates"] + feed.steps}
         Simulated.seconds += feed.samples / self.workers * SAMPLE_SECONDS + feed.steps * self.exchange_seconds
 
     compile = train_epoch
+
+    def counted(self):
+        return self.counts
 
     def synchronize(self):
         """Everything is done."""
@@ -49,9 +54,19 @@ def test_the_share_is_what_the_exchange_adds_to_a_step(monkeypatch, workers):
     measured = measure_communication(together, lambda: alone, feed, 4, FirstOf(workers))
     assert (measured["steps"], len(measured["alone_seconds"]), len(measured["together_seconds"])) == (8, 4, 4)
     computing = 2048 / workers * SAMPLE_SECONDS
+    assert (measured["samples"], measured["alone_samples"]) == (8 * 2048, [8 * 2048 // workers] * workers)
     expected = together.exchange_seconds / (computing + together.exchange_seconds)
     assert communication_share({"communication": measured}) == pytest.approx(expected)
     assert {(feed.samples, feed.steps) for feed in alone.feeds} == {(8 * 2048 // workers, 8)}
+
+
+@pytest.mark.parametrize("fault", [{"samples": 1024}, {"batches": 1}, {"updates": 1}])
+def test_a_rank_that_counts_less_alone_has_no_share(fault):
+    """Half of the samples in half of the time would make the share of communication larger."""
+    alone = Simulated()
+    alone.counted = lambda: alone.counts | fault
+    with pytest.raises(MeasurementError, match=r"rank 0: the framework counted .* instead of"):
+        measure_communication(Simulated(2), lambda: alone, epoch_feed(4096, 2048, (1, 1), 1), 3, FirstOf())
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from records_for_tests import (
     changed,
     disturbed,
     evaluation_entry,
+    held_from,
     record,
     resealed,
 )
@@ -81,8 +82,8 @@ def untouched(tmp_path_factory):
         file = folder / "runs" / run.id / "record.json"
         file.parent.mkdir(parents=True)
         file.with_name("weights.npz").write_bytes(f"weights {number}".encode())
-        made = record(run.trainer.framework, run.repeat)
-        made["sessions"][0]["held_seconds"] = [10.0 * number, 10.0 * number + 5]
+        made = record(run.trainer.framework, run.repeat, loss=0.5 + run.repeat / 64, seconds=0.25 + number / 64)
+        made = held_from(made, 10.0 * number)
         made["dataset"]["content_sha256"] = manifest["content_sha256"]
         made["inputs"]["mean_sha256"] = sha256_of(folder / "datasets/digits/mean.npy")
         made["weights"]["sha256"] = sha256_of(file.with_name("weights.npz"))
@@ -295,10 +296,10 @@ ATTACKS = {
     "steps of a terminal": (edit({"run.id": "\x1b[2J\nfine"}), "is the record of another run"),
     "another dataset": (edit({"dataset.content_sha256": "0" * 64}), "prepared is not the dataset that the run e/"),
     "weights": (copy(f"{ONE}/weights.npz", f"{OTHER}/weights.npz"), "its SHA-256 is not the one in the record"),
-    "weights deleted": (delete(f"{ONE}/weights.npz"), "the trained weights of a run, is missing"),
+    "weights deleted": (delete(f"{ONE}/weights.npz"), "of the weights of a run, is missing"),
     "weights deleted, with the entry of another run": (
         remove_weights_with_the_entry_of_another_run,
-        "repeat-2/weights.npz, the trained weights of a run, is missing",
+        "repeat-2/weights.npz, of the weights of a run, is missing",
     ),
     "weights deleted, with an edited entry": (
         lambda folder: (remove_weights(folder), replace(f"{ONE}/evaluation.json", "0.75", "0.85")(folder)),

@@ -43,6 +43,7 @@ def curves_of(
             "part": "warm_up" if number == 1 or epoch_seconds is None else "steady",
             "seconds": epoch_seconds,
             "waiting_seconds": None,
+            "batches_sha256": None,
             "batch_loss": _loss(entry, "loss"),
             "step_losses": None,
             "evaluations": {

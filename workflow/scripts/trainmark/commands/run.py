@@ -188,6 +188,7 @@ class CommandRun:
             "diverged": diverged,
             "out_of_memory": exceeded,
             "curves": curves,
+            "epochs": [],
             "initial_evaluation": None,
             "step_evaluations": [],
             "counted": dict.fromkeys(("samples", "batches", "updates"), 0),

@@ -240,7 +240,10 @@ class Adapter(ABC):
 
 
 class ObservedAdapter(Adapter):
-    """An adapter that shows what the parity certificate compares: layers' outputs, gradients, and dropout's masks."""
+    """An adapter that shows what the parity certificate and the audit compare.
+
+    Those are layers' outputs, gradients, the optimizer's arrays, and dropout's masks.
+    """
 
     @abstractmethod
     def build(self, *args: Any, **arguments: Any) -> None:
@@ -265,6 +268,18 @@ class ObservedAdapter(Adapter):
     @abstractmethod
     def gradients(self) -> Weights:
         """Return the gradients of the last step's loss with respect to the trained arrays. Needs `observed_batch`."""
+
+    @abstractmethod
+    def slots(self) -> Weights:
+        """Return a copy of the arrays that the optimizer keeps for each trained array.
+
+        By "layer.role.slot", such as "dense1.kernel.velocity" (update_rules.SLOTS), in the layout of `weights`. Before
+        the first update they are zeros.
+        """
+
+    @abstractmethod
+    def set_slots(self, slots: Weights, updates: int) -> None:
+        """Go on with the optimizer's arrays of any adapter, as after so many updates."""
 
     @abstractmethod
     def set_masks(self, masks: Weights) -> None:

@@ -18,15 +18,17 @@ from trainmark.frameworks.chainer_layers import (
     Network,
     array_of,
     chainer,
-    gradient_of,
+    variable_of,
 )
-from trainmark.frameworks.chainer_optimizers import OPTIMIZERS, set_rates
+from trainmark.frameworks.chainer_optimizers import OPTIMIZERS, STATES, set_rates
 from trainmark.frameworks.layouts import outputs_first, outputs_last, shape_with_outputs_last
 from trainmark.networks.graph import Architecture
+from trainmark.networks.ops import Parameter
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights
 from trainmark.recipes.recipe import Optimizer
 from trainmark.recipes.stream import Batch, Stream
+from trainmark.recipes.update_rules import SLOTS
 
 FRAMEWORKS = {
     "chainer": {
@@ -92,7 +94,7 @@ class ChainerAdapter(ObservedAdapter):
         self._device.use()
         self._network.to_device(self._device)
         self.set_weights(weights)
-        constants = optimizer.as_dict()
+        constants, self._rule = optimizer.as_dict(), optimizer.rule
         self._optimizer = self._shared(OPTIMIZERS[constants.pop("rule")](**constants)).setup(self._network)
         for parameter in self._network.params():
             parameter.update_rule._init_states(parameter)  # by default at the first update; `state` would lack it
@@ -197,6 +199,23 @@ class ChainerAdapter(ObservedAdapter):
     def gradients(self) -> Weights:
         return self._gradients
 
+    def slots(self) -> Weights:
+        return {name: outputs_last(parameter, to_cpu(array)) for name, parameter, array in self._slots()}
+
+    def set_slots(self, slots: Weights, updates: int) -> None:
+        for name, parameter, array in self._slots():
+            array[...] = self._device.send(outputs_first(parameter, slots[name]).astype(array.dtype))
+        self._optimizer.t = updates
+        for one in self._network.params():
+            one.update_rule.t = updates
+
+    def _slots(self) -> Iterator[tuple[str, Parameter, Any]]:
+        """Yield (name, parameter, the optimizer's array itself)."""
+        names = list(zip(SLOTS[self._rule], STATES[self._rule], strict=True))
+        for parameter in self._architecture.parameters():
+            state = variable_of(self._network, parameter).update_rule.state
+            yield from ((f"{parameter.name}.{slot}", parameter, state[own]) for slot, own in names)
+
     def set_masks(self, masks: Weights) -> None:
         dtype = chainer.config.dtype
         self._network.masks = {name: self._device.send(mask.astype(dtype)) for name, mask in masks.items()}
@@ -248,7 +267,7 @@ class ChainerAdapter(ObservedAdapter):
     def _store_gradients(self, optimizer: chainer.Optimizer) -> None:
         """Store the gradients; a hook that the optimizer calls before each update."""
         self._gradients = {
-            parameter.name: outputs_last(parameter, to_cpu(gradient_of(self._network, parameter)))
+            parameter.name: outputs_last(parameter, to_cpu(variable_of(self._network, parameter).grad))
             for parameter in self._architecture.parameters()
         }
 

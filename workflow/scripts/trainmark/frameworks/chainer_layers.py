@@ -145,10 +145,10 @@ class Network(chainer.Chain):
 
 def array_of(network: Network, parameter: Parameter) -> Any:
     """Return the array itself, in Chainer's layout and on its device; None if the layer has none."""
-    attribute = getattr(getattr(network, parameter.layer), ATTRIBUTES[parameter.role])
-    return getattr(attribute, "array", attribute)  # running statistics are plain arrays
+    variable = variable_of(network, parameter)
+    return getattr(variable, "array", variable)  # running statistics are plain arrays
 
 
-def gradient_of(network: Network, parameter: Parameter) -> np.ndarray:
-    """Return the gradient of the last loss with respect to a trained array, like `array_of` returns the array."""
-    return getattr(getattr(network, parameter.layer), ATTRIBUTES[parameter.role]).grad
+def variable_of(network: Network, parameter: Parameter) -> Any:
+    """Return Chainer's parameter, with its gradient and its update rule."""
+    return getattr(getattr(network, parameter.layer), ATTRIBUTES[parameter.role])

@@ -86,6 +86,16 @@ OPTIMIZERS: Mapping[str, Callable[..., chainer.Optimizer]] = {
 }
 """Functions that return Chainer's optimizer from the constants of an update rule, by rule."""
 
+STATES: Mapping[str, tuple[str, ...]] = {
+    "sgd": (),
+    "momentum_sgd": ("v",),
+    "adam": ("m", "v"),
+    "adam_algorithm_1": ("m", "v"),
+    "rmsprop": ("ms",),
+    "rmsprop_warmup": ("ms", "v"),
+}
+"""Chainer's names of the arrays of update_rules.SLOTS, by rule."""
+
 
 def set_rates(optimizer: chainer.Optimizer, rates: Rates) -> None:
     """Give the constants of an epoch to an optimizer: the learning rate, and the shares of rmsprop_warmup."""

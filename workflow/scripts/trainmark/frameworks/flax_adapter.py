@@ -20,7 +20,7 @@ from trainmark.frameworks.adapter import (
     random_matrix,
 )
 from trainmark.frameworks.flax_layers import Mask, Network, layer_name, mean_cross_entropy
-from trainmark.frameworks.flax_optimizers import RATES, create_rule, last_gradients, set_rates
+from trainmark.frameworks.flax_optimizers import RATES, STATES, create_rule, last_gradients, set_rates
 from trainmark.frameworks.jax_kernels import fetched
 from trainmark.frameworks.layouts import channels_first, channels_last, to_channels_first, to_channels_last
 from trainmark.networks.graph import Architecture
@@ -29,6 +29,7 @@ from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights
 from trainmark.recipes.recipe import Optimizer
 from trainmark.recipes.stream import Stream
+from trainmark.recipes.update_rules import SLOTS
 
 FRAMEWORKS = {
     "flax": {
@@ -105,6 +106,7 @@ class FlaxAdapter(ObservedAdapter):
         self._dtype = dtype
         self._splits: dict[str, tuple[Any, np.ndarray]] = {}
         self._counted = {"samples": 0, "batches": 0}
+        self._rule = optimizer.rule
         rule = create_rule(stores_gradients=bool(observed_batch), **optimizer.as_dict())
 
         def create() -> tuple[Network, nnx.Optimizer]:
@@ -208,6 +210,25 @@ class FlaxAdapter(ObservedAdapter):
             parameter.name: np.array(gradients[layer_name(parameter.layer)][role_name(parameter)][...])
             for parameter in self._architecture.parameters()
         }
+
+    def slots(self) -> Weights:
+        return {name: np.array(variable[...].addressable_data(0)) for name, variable in self._slots()}
+
+    def set_slots(self, slots: Weights, updates: int) -> None:
+        for name, variable in self._slots():
+            variable.set_value(jax.device_put(slots[name].astype(self._dtype)))
+        for path, variable in nnx.to_flat_state(nnx.state(self._optimizer)):
+            if path[-1] in ("step", "count"):
+                variable.set_value(jax.device_put(np.asarray(updates, variable.dtype)))
+
+    def _slots(self) -> Iterator[tuple[str, Any]]:
+        """Yield (name, the optimizer's variable)."""
+        slots = dict(zip(STATES[self._rule], SLOTS[self._rule], strict=True))
+        names = {(layer_name(one.layer), role_name(one)): one.name for one in self._architecture.parameters()}
+        for path, variable in nnx.to_flat_state(nnx.state(self._optimizer)):
+            slot, layer, role = map(str, ("", "", *path)[-3:])
+            if slot in slots and (layer, role) in names:
+                yield f"{names[layer, role]}.{slots[slot]}", variable
 
     def set_masks(self, masks: Weights) -> None:
         for name, mask in masks.items():

@@ -1,6 +1,7 @@
 """The update rules with optax. Rules that optax lacks, or in which it loses digits, are written out here."""
 
 import math
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -87,6 +88,16 @@ OPTIMIZERS = {
     "rmsprop": _rmsprop,
     "rmsprop_warmup": _rmsprop_warmup,
 }
+
+STATES: Mapping[str, tuple[str, ...]] = {
+    "sgd": (),
+    "momentum_sgd": ("trace",),
+    "adam": ("mu", "nu"),
+    "adam_algorithm_1": ("mu", "nu"),
+    "rmsprop": ("nu",),
+    "rmsprop_warmup": ("nu", "trace"),
+}
+"""optax's names of the arrays of update_rules.SLOTS, by rule."""
 
 RATES = ("learning_rate", "sgd_share", "rmsprop_share")
 """Constants that change between epochs. They are part of the state, so that nothing is compiled again."""

@@ -38,6 +38,19 @@ class JaxSharingAdapter(SharingAdapter):
         """The program of all ranks draws the masks of whole batches, from one seed."""
         return replace(super()._share(feed), dropout_seed=feed.dropout_seed)
 
+    def replay_of(self, feed: EpochFeed) -> EpochFeed | None:
+        """See `sharing.SharingAdapter.replay_of`. The first loss is that of the whole batch, with one set of masks.
+
+        Only the first rank has it again, if all are on its host, which then has the memory for it. Masks of padded
+        shares are others.
+        """
+        is_padded = bool((feed.batch_sizes()[:1] % self.ranks.size).any())
+        is_here = self.ranks.rank == 0 and len(self.ranks.local) == self.ranks.size
+        return feed if is_here and not is_padded else None
+
+    def _losses_of_share(self, losses: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
+        return None
+
     def _rows(self, samples: int) -> int:
         """Return the rows of each padded share of a batch with so many samples."""
         return -(-samples // self.ranks.size)

@@ -23,7 +23,7 @@ from trainmark.frameworks.adapter import (
 )
 from trainmark.frameworks.keras_layers import Heads, layer_outputs
 from trainmark.frameworks.keras_losses import CrossEntropy, StepLosses
-from trainmark.frameworks.keras_optimizers import create_optimizer, set_rates
+from trainmark.frameworks.keras_optimizers import STATES, create_optimizer, set_rates
 from trainmark.frameworks.layouts import to_channels_first, to_channels_last
 from trainmark.networks.graph import Architecture
 from trainmark.networks.ops import Parameter
@@ -31,6 +31,7 @@ from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights
 from trainmark.recipes.recipe import Optimizer
 from trainmark.recipes.stream import Batch, Stream
+from trainmark.recipes.update_rules import SLOTS
 
 FRAMEWORKS = {
     "keras-tensorflow": {
@@ -250,6 +251,7 @@ class KerasAdapter(ObservedAdapter):
         for parameter, variable in self._variables():
             check_array(self.framework, parameter, None if variable is None else variable.shape)
         self.set_weights(weights)
+        self._rule = optimizer.rule
         self._optimizer = create_optimizer(stores_gradients=bool(observed_batch), **optimizer.as_dict())
         self._optimizer.build(self._model.trainable_variables)
 
@@ -360,6 +362,23 @@ class KerasAdapter(ObservedAdapter):
             for parameter, variable in self._variables()
             if parameter.trained
         }
+
+    def slots(self) -> Weights:
+        return {name: np.array(ops.convert_to_numpy(variable)) for name, variable in self._slots()}
+
+    def set_slots(self, slots: Weights, updates: int) -> None:
+        for name, variable in self._slots():
+            variable.assign(slots[name].astype(keras.config.floatx()))
+        self._optimizer.iterations.assign(updates)
+
+    def _slots(self) -> Iterator[tuple[str, Any]]:
+        """Yield (name, the optimizer's variable)."""
+        places = {id(variable): place for place, variable in enumerate(self._model.trainable_variables)}
+        for slot, own in zip(SLOTS[self._rule], STATES[self._rule], strict=True):
+            of_slot = getattr(self._optimizer, own)
+            for parameter, variable in self._variables():
+                if parameter.trained:
+                    yield f"{parameter.name}.{slot}", of_slot[places[id(variable)]]
 
     def set_masks(self, masks: Weights) -> None:
         for name, mask in masks.items():

@@ -121,6 +121,17 @@ OPTIMIZERS = {
 }
 
 
+STATES = {
+    "sgd": (),
+    "momentum_sgd": ("momentums",),
+    "adam": ("_momentums", "_velocities"),
+    "adam_algorithm_1": ("_momentums", "_velocities"),
+    "rmsprop": ("_velocities",),
+    "rmsprop_warmup": ("squares", "velocities"),
+}
+"""The optimizer's attributes with the arrays of update_rules.SLOTS, by rule."""
+
+
 class _StartsFromNumpy(keras.optimizers.Optimizer):
     """A mixin for one of OPTIMIZERS whose variables start from numpy's zeros: on JAX, Keras's own are compiled."""
 

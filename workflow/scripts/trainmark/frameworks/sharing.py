@@ -25,7 +25,12 @@ class SharingAdapter(ObservedAdapter):
     `train_epoch` and `counted` are about all ranks together, so that the training of several workers looks from outside
     as that of one. The rest is about this rank's copy of the network, which is the same on all ranks. Running
     statistics of batch normalisation are those of the rank, and the run's are those of rank 0.
+
+    share_losses: loss of each step of the last `train_epoch` over this rank's samples alone, (steps,); None where the
+        engine computes that of all samples on each rank.
     """
+
+    share_losses: np.ndarray | None = None
 
     def __init__(self, framework: str, threads: int, ranks: Ranks) -> None:
         super().__init__(framework, threads)
@@ -51,6 +56,7 @@ class SharingAdapter(ObservedAdapter):
             raise
         if self._masks:
             super().set_masks(self._masks)
+        self.share_losses = self._losses_of_share(losses, feed.weights_of_share(share, self.ranks.size))
         of_ranks = self.ranks.all_values((losses, self._samples_of_rank()))
         self._samples = sum(samples for _, samples in of_ranks)
         return np.mean([losses for losses, _ in of_ranks], axis=0)
@@ -59,6 +65,10 @@ class SharingAdapter(ObservedAdapter):
         """See `adapter.Adapter.counted`."""
         return {**super().counted(), "samples": self._samples}
 
+    def replay_of(self, feed: EpochFeed) -> EpochFeed | None:
+        """Return what one worker trains to have this rank's first loss of a feed again; None if nothing can tell it."""
+        return feed.shard(self.ranks.rank, self.ranks.size)
+
     def set_masks(self, masks: Weights) -> None:
         """See `adapter.ObservedAdapter.set_masks`. In a step, each rank takes the masks of its samples."""
         self._masks = masks
@@ -66,6 +76,9 @@ class SharingAdapter(ObservedAdapter):
 
     def _share(self, feed: EpochFeed) -> EpochFeed:
         return feed.shard(self.ranks.rank, self.ranks.size)
+
+    def _losses_of_share(self, losses: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
+        return losses / weights
 
     def _masks_of_share(self, mask: np.ndarray) -> np.ndarray:
         return mask[share_of(len(mask), self.ranks.rank, self.ranks.size)]

@@ -15,10 +15,12 @@ from trainmark.frameworks.layouts import outputs_first, outputs_last, shape_with
 from trainmark.frameworks.torch_layers import LAYERS, Network
 from trainmark.frameworks.torch_optimizers import OPTIMIZERS, create_optimizer, set_rates
 from trainmark.networks.graph import Architecture
+from trainmark.networks.ops import Parameter
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights
 from trainmark.recipes.recipe import Optimizer
 from trainmark.recipes.stream import Batch, Stream
+from trainmark.recipes.update_rules import SLOTS
 
 FRAMEWORKS = {
     "torch": {
@@ -74,6 +76,7 @@ class TorchAdapter(ObservedAdapter):
             check_array(
                 self.framework, parameter, None if array is None else shape_with_outputs_last(parameter, array.shape)
             )
+        self._rule = optimizer.rule
         self._optimizer = create_optimizer(self._optimizers, self._network.parameters(), **optimizer.as_dict())
         self.set_weights(weights)
         if observed_batch:
@@ -193,6 +196,22 @@ class TorchAdapter(ObservedAdapter):
             parameter.name: outputs_last(parameter, _to_numpy(self._network.array_of(parameter).grad))
             for parameter in self._architecture.parameters()
         }
+
+    def slots(self) -> Weights:
+        return {name: outputs_last(parameter, _to_numpy(array)) for name, parameter, array in self._slots()}
+
+    @torch.no_grad()
+    def set_slots(self, slots: Weights, updates: int) -> None:
+        for name, parameter, array in self._slots():
+            array.copy_(torch.tensor(outputs_first(parameter, slots[name])))
+        self._optimizer.set_updates(updates)
+
+    def _slots(self) -> Iterator[tuple[str, Parameter, torch.Tensor]]:
+        """Yield (name, parameter, the optimizer's array itself)."""
+        names = list(zip(SLOTS[self._rule], self._optimizer.states, strict=True))
+        for parameter in self._architecture.parameters():
+            state = self._optimizer.state[self._network.array_of(parameter)]
+            yield from ((f"{parameter.name}.{slot}", parameter, state[own]) for slot, own in names)
 
     def set_masks(self, masks: Weights) -> None:
         self._network.masks = {name: self._send(mask).to(self._dtype) for name, mask in masks.items()}

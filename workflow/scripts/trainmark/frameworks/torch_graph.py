@@ -88,6 +88,11 @@ class CapturedAdam(OwnRule):
     def arrays(self) -> dict[str, torch.Tensor]:
         return {**super().arrays(), "corrections": self._corrections}
 
+    def set_updates(self, updates: int) -> None:
+        """See `Counted.set_updates`."""
+        super().set_updates(updates)
+        self._corrections.copy_(1 - (1 - self._shares) ** updates)
+
     def update(self, constants: dict, weights: list, gradients: list, *states: list) -> None:
         means, squares = states
         beta_1, beta_2 = constants["betas"]

@@ -12,7 +12,10 @@ class Counted(torch.optim.Optimizer):
     """A mixin that counts the updates.
 
     updates: their number, int64, () on the CPU; on the GPU if steps are captured as a CUDA graph, which then counts.
+    states: names of the arrays that the rule has for each weight, in the order of update_rules.SLOTS.
     """
+
+    states: tuple[str, ...] = ()
 
     def __init__(self, *arguments: Any, **constants: Any) -> None:
         super().__init__(*arguments, **constants)
@@ -41,6 +44,13 @@ class Counted(torch.optim.Optimizer):
         }
         return {"updates": self.updates, **of_parameters}
 
+    def set_updates(self, updates: int) -> None:
+        """Go on as after so many updates."""
+        self.updates.fill_(updates)
+        for state in self.state.values():
+            if "step" in state:
+                state["step"].fill_(updates)
+
     def _parameters(self) -> list[torch.nn.Parameter]:
         return [parameter for group in self.param_groups for parameter in group["params"]]
 
@@ -52,9 +62,13 @@ class SGD(Counted, torch.optim.SGD):
 class RMSprop(Counted, torch.optim.RMSprop):
     """torch's own, counted."""
 
+    states = ("square_avg",)
+
 
 class AdamAlgorithm1(Counted, torch.optim.Adam):
     """torch's own, counted: epsilon is added to the corrected root (update_rules.adam_algorithm_1)."""
+
+    states = ("exp_avg", "exp_avg_sq")
 
 
 class Adam(AdamAlgorithm1):
@@ -74,12 +88,7 @@ class Adam(AdamAlgorithm1):
 
 
 class OwnRule(Counted):
-    """A rule that torch lacks, written with torch's operations on lists of arrays.
-
-    states: names of the arrays that the rule has for each weight.
-    """
-
-    states: tuple[str, ...]
+    """A rule that torch lacks, written with torch's operations on lists of arrays."""
 
     def __init__(self, parameters: Iterable[torch.nn.Parameter], lr: float, **constants: float) -> None:
         super().__init__(parameters, {"lr": lr, **constants})

@@ -111,6 +111,7 @@ class FusedRMSprop(Counted, torch.optim.Adam):
     """
 
     LAST_STEP = 2**24
+    states = ("exp_avg_sq",)
 
     def __init__(self, parameters: Any, lr: float, alpha: float, eps: float) -> None:
         super().__init__(parameters, lr=lr, betas=(0.0, alpha), eps=eps, fused=True, capturable=True)
@@ -121,6 +122,10 @@ class FusedRMSprop(Counted, torch.optim.Adam):
         for name, array in self.arrays().items():
             if name.endswith(".step"):
                 array.fill_(self.LAST_STEP)
+
+    def set_updates(self, updates: int) -> None:
+        """See `Counted.set_updates`."""
+        self.updates.fill_(updates)
 
 
 FUSED: Mapping[str, Callable[..., Counted]] = {

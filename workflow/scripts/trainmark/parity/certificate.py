@@ -14,13 +14,13 @@ from trainmark.errors import CertificateError
 from trainmark.files.json_schema import JsonFiles
 from trainmark.networks.graph import Architecture
 from trainmark.parity.compare import DECIDING_STAGES, NOT_CERTIFIED, PARITY_CLASSES, REFUSED, class_of, compare
-from trainmark.parity.epoch_check import AT_SLOW_RATE, SLOW_LOSSES
+from trainmark.parity.epoch_check import LOSSES
 from trainmark.parity.trace import Trace
 from trainmark.plan.run import CERTIFICATE_FILE
 from trainmark.records.record import decode_loss, encode_loss
 from trainmark.trainer import Trainer
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 SCHEMA_FILE = Path(__file__).with_name("certificate.schema.json")
 
@@ -66,12 +66,13 @@ def certificate(
                 "versions": dict(trace.versions),
                 "code": trace.settings["code"],
                 "failure": asdict(trace.failure) if trace.failure else None,
+                "precision": _encoded(tuple(map(asdict, trace.precision))),
                 "checks": dict(trace.checks),
             }
             for trace in traces
         ],
         "pairs": [
-            _encoded(asdict(pair) | {"drift": pair.drift})
+            _encoded(asdict(pair))
             for pair in (compare(first, second, architecture) for first, second in combinations(traces, 2))
         ],
     }
@@ -126,7 +127,7 @@ def read_certificates(folder: Path, groups: Iterable[tuple[str, str, str]]) -> d
 def contradictions(certificate: Mapping) -> Iterator[str]:
     """Yield a phrase for each contradiction in a certificate that fits its schema."""
     failed = {
-        Trainer.parse(one["trainer"]).name: one["failure"] or any(one["checks"].values())
+        Trainer.parse(one["trainer"]).name: one["failure"] or any(one["checks"].values()) or _is_imprecise(one)
         for one in certificate["trainers"]
     }
     pairs = [(pair["first"], pair["second"]) for pair in certificate["pairs"]]
@@ -138,6 +139,10 @@ def contradictions(certificate: Mapping) -> Iterator[str]:
         if (failed[pair["first"]] or failed[pair["second"]]) and pair["parity"] not in REFUSED:
             yield f"{name} are {pair['parity']}, although one of them failed"
         yield from (f"{name} are {wrong}" for wrong in _wrong_classes(pair))
+
+
+def _is_imprecise(trainer: Mapping) -> bool:
+    return any(float(one["difference"]) > float(one["allowed"]) for one in trainer["precision"])
 
 
 def _wrong_classes(pair: Mapping) -> Iterator[str]:
@@ -181,17 +186,13 @@ def pair_of(certificate: Mapping | None, first: str, second: str) -> dict | None
 def certificate_lines(certificate: Mapping) -> Iterator[str]:
     """Yield a line per pair: "chainer on cpu and keras-jax on cpu: equal up to rounding (largest difference 3e-13)"."""
     for pair in certificate["pairs"]:
-        yield f"{pair['first']} and {pair['second']}: {pair['sentence']}{_format_drift(pair)}"
+        yield f"{pair['first']} and {pair['second']}: {pair['sentence']}{_format_epochs(pair)}"
 
 
-def _format_drift(pair: Mapping) -> str:
+def _format_epochs(pair: Mapping) -> str:
     """Return the end of a sentence: how much the losses of whole epochs differ."""
-    if pair["drift"] is None:
-        return ""
-    if pair["drift"]["losses"] == "Infinity":
-        return "; over whole epochs in float32 the losses are not finite"
-    rate = f" {AT_SLOW_RATE}" if any(one["what"] == SLOW_LOSSES for one in pair["epochs"] or []) else ""
-    return f"; over whole epochs in float32 the losses differ by {format_difference(pair['drift']['losses'])}{rate}"
+    losses = [one["difference"] for one in pair["epochs"] or [] if one["what"] == LOSSES]
+    return "".join(f"; over whole epochs in float32 the losses differ by {format_difference(one)}" for one in losses)
 
 
 def format_difference(value: float | str) -> str:

@@ -1,7 +1,8 @@
 """The certified steps: one trainer takes them one by one, and everything it shows is stored as a trace.
 
 The steps run through the `stock` loop: each is a call of `Adapter.train_epoch` on an epoch of one batch. After them the
-trainer trains whole epochs of full batches (whole_epochs), and its adapter is checked against numpy (adapter_check).
+trainer is compared with itself in float32 (precision_check), it trains whole epochs of full batches (whole_epochs), and
+its adapter is checked against numpy (adapter_check).
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,12 +15,13 @@ from trainmark.frameworks.adapter import Adapter, ObservedAdapter
 from trainmark.networks.graph import Architecture
 from trainmark.parity.adapter_check import check_adapter
 from trainmark.parity.epoch_check import EpochTrace
+from trainmark.parity.precision_check import check_precision
 from trainmark.parity.sketches import Sketches
-from trainmark.parity.trace import Failure, StageTrace, Trace
+from trainmark.parity.trace import Failure, PrecisionDifference, StageTrace, Trace
 from trainmark.parity.update_check import UpdateCheck
-from trainmark.parity.whole_epochs import CertifiedEpochs, State, is_large, perturb, random_signs, train_epochs
+from trainmark.parity.whole_epochs import CertifiedEpochs, is_large, train_epochs
 from trainmark.recipes.batch_order import EpochFeed
-from trainmark.recipes.initial_weights import Weights
+from trainmark.recipes.initial_weights import Weights, random_signs
 from trainmark.recipes.recipe import Optimizer
 from trainmark.trainer import Trainer
 
@@ -38,9 +40,6 @@ MASKS_SEED = 2
 LAST_BIT_SEED = 3
 """Seed of the signs by which the weights of a perturbed copy are changed."""
 
-FLOAT32_CHANGE = 2.0**-20
-"""Relative change of each initial weight in the stage `float32 copy`: its last eight bits."""
-
 
 @dataclass(frozen=True)
 class CertifiedTraining:
@@ -50,7 +49,9 @@ class CertifiedTraining:
     optimizer: the experiment's optimizer, with the constants of the first epoch.
     splits: (inputs, labels) of "train" and "test", only the samples that are used; images float64, token ids int32.
     batches: indices into "train", (steps, samples of a step).
-    seed: seed of the dropout masks.
+    seed: that of the run, from which the masks of the certificate are drawn.
+    full_batches: indices into "train" of batches of the recipe's size, (batches, samples). None: do not check the
+        precision.
     epochs: the whole epochs to train after the steps. None: train none, and do not check the adapter against numpy.
     settings: description of this training for the certificate.
     restarts: whether a new optimizer goes on with the weights in the middle of the steps.
@@ -62,6 +63,7 @@ class CertifiedTraining:
     splits: Mapping[str, tuple[np.ndarray, np.ndarray]]
     batches: np.ndarray
     seed: tuple[int, ...]
+    full_batches: np.ndarray | None = None
     epochs: CertifiedEpochs | None = None
     settings: Mapping = field(default_factory=dict)
     restarts: bool = False
@@ -69,17 +71,16 @@ class CertifiedTraining:
 
 @dataclass(frozen=True)
 class Stage:
-    """One of the trainings of a trace. Each starts from the initial weights.
+    """One of the trainings of a trace, all in float64. Each starts from the initial weights.
 
-    dtype: "float64" or "float32".
     masks: apply dropout with masks drawn by numpy; otherwise dropout is off.
     plain: train with PLAIN_SGD instead of the recipe's optimizer, and reset to the initial weights before every step.
     also_as_epoch: also run the first EPOCH_STEPS steps as a single epoch, as runs do; this reveals a wrong batch order
         or state that is lost between steps.
-    perturb_weights: start from slightly changed initial weights; neither the final weights nor an evaluation is stored.
+    perturb_weights: start from slightly changed initial weights; only losses, gradients and weights of the steps are
+        stored.
     """
 
-    dtype: str
     masks: bool = False
     plain: bool = False
     also_as_epoch: bool = False
@@ -93,12 +94,10 @@ class Stage:
 PLAIN_SGD = Optimizer("sgd", 0.1)
 
 STAGES = {
-    "network": Stage("float64", plain=True),
-    "steps": Stage("float64", also_as_epoch=True),
-    "perturbed copy": Stage("float64", perturb_weights=True),
-    "masks": Stage("float64", masks=True),
-    "float32": Stage("float32", plain=True),
-    "float32 copy": Stage("float32", plain=True, perturb_weights=True),
+    "network": Stage(plain=True),
+    "steps": Stage(also_as_epoch=True),
+    "perturbed copy": Stage(perturb_weights=True),
+    "masks": Stage(masks=True),
 }
 """The stages of a trace, in the order in which they are trained.
 
@@ -107,10 +106,7 @@ steps: the recipe's training.
 perturbed copy: `steps` from initial weights changed in their last bit; shows how fast the training diverges from
 itself.
 masks: the recipe's training with dropout; left out if the network has none.
-float32: `network` in float32.
-float32 copy: `float32` from perturbed initial weights.
-
-Successive stages with the same dtype and optimizer share one build of the network. Masks cannot be removed once set, so
+Successive stages with the same optimizer share one build of the network. Masks cannot be removed once set, so
 `masks` is the last stage of its build.
 """
 
@@ -130,6 +126,7 @@ def trace(
     device or puts its arrays on another one.
     """
     stage_traces: dict[str, StageTrace] = {}
+    precision: tuple[PrecisionDifference, ...] = ()
     epochs: EpochTrace | None = None
     checks: dict[str, str | None] = {}
     failure, name = None, ""
@@ -140,11 +137,15 @@ def trace(
             raise UnobservedError(f"the steps of the certificate have {samples} samples for {trainer.workers} workers")
         for name, stage, state in _prepared_stages(adapter, training, trainer.device, stages):
             stage_traces[name] = _trace_stage(adapter, training, stage, state)
+        name = "precision"
+        precision = _check_precision(adapter, training, trainer.device)
         if training.epochs:
             name = "epochs"
             epochs = train_epochs(adapter, training.epochs, trainer.device)
             name = "checks"
-            checks = check_adapter(adapter, training.architecture, trainer.device, trainer.workers)
+            checks = check_adapter(
+                adapter, training.architecture, training.optimizer, training.seed, trainer.device, trainer.workers
+            )
     except UnobservedError as error:
         failure = Failure("unobserved", next(iter(stages)), None, str(error))
     except ShapeError as error:
@@ -157,43 +158,78 @@ def trace(
         print(f"out of memory in the stage {name}: {error}", flush=True)  # to the log: it may have many lines
         failure = Failure("out_of_memory", name, None, type(error).__name__)
     ops = tuple(adapter.float32_ops)
-    return Trace(trainer, adapter.versions(), stage_traces, epochs, checks, training.settings, failure, ops)
+    return Trace(trainer, adapter.versions(), stage_traces, precision, epochs, checks, training.settings, failure, ops)
 
 
 def _prepared_stages(
     adapter: ObservedAdapter, training: CertifiedTraining, device: str, stages: Mapping[str, Stage]
-) -> Iterator[tuple[str, Stage, State]]:
+) -> Iterator[tuple[str, Stage, Weights]]:
     """Yield (name, stage, initial state) of each stage that applies, with the adapter in that state."""
     built, state = None, {}
     for name, stage in stages.items():
         if stage.masks and not training.architecture.has_dropout:
             continue
         optimizer = stage.optimizer(training)
-        if built != (stage.dtype, optimizer):
-            built = stage.dtype, optimizer
-            adapter.build(
-                architecture=training.architecture,
-                weights=training.weights,
-                optimizer=optimizer,
-                device=device,
-                dtype=stage.dtype,
-                observed_batch=training.batches.shape[1],
-            )
-            adapter.check_device(device)
-            adapter.check_precision("weights", adapter.weights())
-            for split, (inputs, labels) in training.splits.items():
-                cast_inputs = inputs.astype(stage.dtype) if np.issubdtype(inputs.dtype, np.floating) else inputs
-                adapter.load(split=split, inputs=cast_inputs, labels=labels)
-            state = adapter.state()
+        if built != optimizer:
+            built = optimizer
+            state = _build(adapter, training, device, "float64", optimizer, training.batches.shape[1])
         adapter.set_state(state)
         if stage.perturb_weights:
-            adapter.set_weights(perturbed_weights(training.weights, stage.dtype))
+            adapter.set_weights(perturbed_weights(training.weights))
         yield name, stage, adapter.state()
 
 
-def _trace_stage(adapter: ObservedAdapter, training: CertifiedTraining, stage: Stage, state: State) -> StageTrace:
+def _build(
+    adapter: ObservedAdapter,
+    training: CertifiedTraining,
+    device: str,
+    dtype: str,
+    optimizer: Optimizer,
+    observed_batch: int | None,
+) -> Weights:
+    """Build the adapter from the initial weights, load its samples, and return its state.
+
+    observed_batch: see `ObservedAdapter.build`. None: as for a run, but without dropout.
+    """
+    architecture = training.architecture
+    adapter.build(
+        architecture=architecture if observed_batch else architecture.without_dropout(),
+        weights=training.weights,
+        optimizer=optimizer,
+        device=device,
+        dtype=dtype,
+        observed_batch=observed_batch,
+    )
+    adapter.check_device(device)
+    adapter.check_precision("weights", adapter.weights())
+    for split, (inputs, labels) in training.splits.items():
+        cast_inputs = inputs.astype(dtype) if np.issubdtype(inputs.dtype, np.floating) else inputs
+        adapter.load(split=split, inputs=cast_inputs, labels=labels)
+    return adapter.state()
+
+
+def _check_precision(
+    adapter: ObservedAdapter, training: CertifiedTraining, device: str
+) -> tuple[PrecisionDifference, ...]:
+    batches = training.full_batches
+    if batches is None:
+        return ()
+    samples = batches.shape[1]
+    return check_precision(
+        adapter,
+        training.architecture,
+        training.weights,
+        batches,
+        training.optimizer,
+        lambda dtype, optimizer, observed: _build(
+            adapter, training, device, dtype, optimizer, samples if observed else None
+        ),
+    )
+
+
+def _trace_stage(adapter: ObservedAdapter, training: CertifiedTraining, stage: Stage, state: Weights) -> StageTrace:
     optimizer = stage.optimizer(training)
-    checks_updates = stage.dtype == "float64" and not stage.perturb_weights  # other stages do not affect the class
+    checks_updates = not stage.perturb_weights  # which does not affect the class
     initial_weights = adapter.weights()
     epoch_losses, epoch_weights = np.zeros(0), None
     if stage.also_as_epoch:  # before the steps: they reuse its compiled functions and its room for losses
@@ -202,6 +238,7 @@ def _trace_stage(adapter: ObservedAdapter, training: CertifiedTraining, stage: S
         epoch_losses, epoch_weights = adapter.train_epoch(feed), Sketches.of(adapter.weights())
         adapter.set_state(state)
     losses, gradients, weights, updates = [], [], [], []
+    activations = Sketches.of({})
     for step, batch in enumerate(training.batches, start=1):
         is_restart = training.restarts and step == len(training.batches) // 2 + 1
         if stage.plain:
@@ -212,7 +249,7 @@ def _trace_stage(adapter: ObservedAdapter, training: CertifiedTraining, stage: S
             check = UpdateCheck(training.architecture, optimizer, adapter.weights())
         if stage.masks:
             adapter.set_masks(draw_masks(training.architecture, len(batch), training.seed, step))
-        if step == 1:
+        if step == 1 and not stage.perturb_weights:
             activations = _sketch_checked(adapter, "output", adapter.activations("train", batch, training=True))
         losses.append(adapter.train_epoch(EpochFeed(batch, len(batch), len(batch), dropout_seed=0))[0])
         gradient, final = adapter.gradients(), adapter.weights()
@@ -253,13 +290,8 @@ def _sketch_checked(adapter: Adapter, what: str, arrays: Mapping[str, np.ndarray
     return Sketches.of(arrays)
 
 
-def perturbed_weights(weights: Weights, dtype: str) -> Weights:
-    """Return a copy with each value slightly changed, up or down at random; zeros stay zero.
-
-    In float64 a value moves by its last bit, in float32 by FLOAT32_CHANGE of itself.
-    """
-    if dtype == "float32":
-        return perturb(weights, FLOAT32_CHANGE, LAST_BIT_SEED)
+def perturbed_weights(weights: Weights) -> Weights:
+    """Return a copy with the last bit of each float64 changed, up or down at random; zeros stay zero."""
     signs = random_signs(weights, LAST_BIT_SEED)
     return {name: np.nextafter(array, array * 2.0 ** signs[name]) for name, array in weights.items()}
 

@@ -12,12 +12,13 @@ from trainmark.datasets import prepared
 from trainmark.frameworks.adapter import evaluation_batch_size
 from trainmark.loading.streams import open_streams
 from trainmark.parity.certified_steps import CertifiedTraining, certified_step_count
+from trainmark.parity.precision_check import MOST_BATCHES, MOST_SAMPLES
 from trainmark.parity.whole_epochs import (
     MAX_TEST_SAMPLES,
     CertifiedEpochs,
     Splits,
     certified_feeds,
-    last_two_batches,
+    is_large,
     max_samples,
     needed_samples,
 )
@@ -136,7 +137,9 @@ def certified_training(
     steps = certified_step_count(resolved.architecture)
     feed = partial(resolved.feed, REPEAT)
     batches = certified_batches(feed, steps, max(CERTIFIED_SAMPLES, workers))
-    train_indices, positions = np.unique(batches, return_inverse=True)
+    full_batches = certified_batches(feed, MOST_BATCHES, min(resolved.batch_size, MOST_SAMPLES))
+    indices = np.concatenate([batches.ravel(), full_batches.ravel()])
+    train_indices, positions = np.unique(indices, return_inverse=True)
     test_indices = _spread(tests, CERTIFIED_SAMPLES)
     splits = {}
     for split, chosen in (("train", train_indices), ("test", test_indices)):
@@ -147,9 +150,7 @@ def certified_training(
             images = images[:, :, top : top + height, left : left + width]
         splits[split] = images, labels
     architecture = recipe.network(splits["train"][0].shape[1:], manifest["classes"], settings)
-    limit = max_samples(resolved.architecture, resolved.batch_size)
-    feeds = certified_feeds(feed, limit)
-    epochs = _certified_epochs(feeds, _spread(tests, min(limit, MAX_TEST_SAMPLES)), inputs)
+    epochs = _certified_epochs(feed, tests, inputs)
     description = {
         "architecture": architecture.name,
         "parameters": architecture.parameter_count(),
@@ -161,17 +162,26 @@ def certified_training(
         "batch_size": int(batches.shape[1]),
         "evaluation_samples": len(test_indices),
         "epochs": {
-            "batches": [feed.steps for feed in feeds],
-            "samples": [feed.samples for feed in feeds],
-            "batch_size": feeds[0].batch_size,
+            "batches": [one.steps for one in epochs.feeds],
+            "samples": [one.samples for one in epochs.feeds],
+            "batch_size": resolved.batch_size,
         },
         "initial_weights_sha256": initial_weights_sha256(initial_weights_file(settings)),
     }
     weights = initial_weights_of(settings, architecture, recipe.initializer, seeds, resized=True)
-    batches_in_split = positions.reshape(batches.shape)
+    in_steps, in_full = np.split(positions, [batches.size])
     restarts = resolved.optimizer_restarts > 0
     return CertifiedTraining(
-        architecture, weights, epochs.optimizer, splits, batches_in_split, seeds, epochs, description, restarts
+        architecture=architecture,
+        weights=weights,
+        optimizer=epochs.optimizer,
+        splits=splits,
+        batches=in_steps.reshape(batches.shape),
+        full_batches=in_full.reshape(full_batches.shape),
+        seed=seeds,
+        epochs=epochs,
+        settings=description,
+        restarts=restarts,
     )
 
 
@@ -180,19 +190,20 @@ def _spread(samples: int, most: int) -> np.ndarray:
     return np.linspace(0, samples - 1, min(most, samples)).astype(int)
 
 
-def _certified_epochs(feeds: tuple[EpochFeed, ...], test_indices: np.ndarray, inputs: Inputs) -> CertifiedEpochs:
-    """Return the whole epochs of a recipe. test_indices: the test samples to evaluate."""
+def _certified_epochs(feed: Callable[[int], EpochFeed], tests: int, inputs: Inputs) -> CertifiedEpochs:
+    """Return the whole epochs of a recipe. feed: see `certified_feeds`. tests: the number of test samples."""
     resolved = inputs.resolved
-    tail = last_two_batches(feeds[0])
-    all_feeds = (*feeds, tail) if tail else feeds
-    splits: Splits
-    if resolved.is_streamed:
+    splits: Splits = {}
+    limit = max_samples(resolved.architecture)
+    feeds = () if is_large(resolved.architecture) else certified_feeds(feed, limit)
+    test_indices = _spread(tests, min(limit, MAX_TEST_SAMPLES))
+    if feeds and resolved.is_streamed:
         streams = inputs.streams(DTYPE)
         train, test = streams["train"], streams["test"]
         train.evaluation_batch_size = test.evaluation_batch_size = evaluation_batch_size(resolved.architecture)
         splits = {"train": (train, train.labels), "test": (Chosen(test, test_indices), test.labels[test_indices])}
-    else:
-        train_indices, all_feeds = needed_samples(all_feeds)
+    elif feeds:
+        train_indices, feeds = needed_samples(feeds)
         chosen = {"train": train_indices, "test": test_indices}
         splits = {split: inputs.arrays(split, indices, DTYPE) for split, indices in chosen.items()}
     return CertifiedEpochs(
@@ -200,6 +211,5 @@ def _certified_epochs(feeds: tuple[EpochFeed, ...], test_indices: np.ndarray, in
         weights=resolved.initial_weights(REPEAT),
         optimizer=resolved.first_optimizer,
         splits=splits,
-        feeds=all_feeds[: len(feeds)],
-        tail=all_feeds[-1] if tail else None,
+        feeds=feeds,
     )

@@ -13,16 +13,7 @@ from typing import Any
 import numpy as np
 
 from trainmark.networks.graph import Architecture
-from trainmark.parity.epoch_check import (
-    EVALUATION,
-    LOSSES,
-    SLOW_LOSSES,
-    SLOW_UPDATE,
-    SPREAD_UPDATE,
-    UPDATE,
-    EpochDifference,
-    compare_epochs,
-)
+from trainmark.parity.epoch_check import EpochDifference, compare_epochs
 from trainmark.parity.sentences import RULE, Location, format_epoch_difference, format_location, pair_sentence
 from trainmark.parity.sketches import array_difference, scalar_difference
 from trainmark.parity.trace import SINGLE_SKETCHES, STEP_SKETCHES, Failure, StageTrace, Trace
@@ -53,24 +44,6 @@ PERTURBED_COPY = "perturbed copy"
 
 SELF_DIVERGENCE_LIMIT = 1e-10
 """Steps are comparable while a trainer differs from its perturbed copy by less; later, rounding grows without limit."""
-
-DRIFTS = {"losses": (SLOW_LOSSES, LOSSES), "weights": (SLOW_UPDATE, UPDATE), "evaluation": (EVALUATION,)}
-"""Differences of whole epochs that are summarised, each with the quantities to take it from, by preference."""
-
-FLOAT32, FLOAT32_COPY = "float32", "float32 copy"
-"""Stages that reveal arithmetic less precise than float32: the network in float32, and its perturbed copy."""
-
-FLOAT32_RATIO = 3.0
-"""In float32 two trainers may differ by this many times the difference that both have from their perturbed copies.
-
-The difference of the two trainers is that of the batch in which they differ least; the difference from a copy is the
-median over the batches. Rounding pushes a hidden unit across the kink of ReLU in some batches, in a deep network in
-many; arithmetic less precise than float32 shows in all of them.
-"""
-
-FLOAT32_ALWAYS_ALLOWED = 2e-6
-"""Difference that is allowed in float32 in any case. float32 rounds by 6e-8, TensorFloat-32 and float16 by 5e-4,
-bfloat16 by 4e-3."""
 
 NOISE = 1e-12
 """Smaller differences are float64 rounding and can occur anywhere in a network."""
@@ -104,19 +77,6 @@ class Pair:
     float32: dict[str, float] | None = None
     epochs: tuple[EpochDifference, ...] | None = None
     reasons: tuple[str, ...] = ()
-
-    @property
-    def drift(self) -> dict[str, float] | None:
-        """Difference of whole epochs in losses, weights and evaluation; all infinite if the losses of both diverge."""
-        if self.epochs is None:
-            return None
-        differences = {one.what: one.difference for one in self.epochs}
-        if not differences.keys() & {UPDATE, SPREAD_UPDATE}:
-            return dict.fromkeys(DRIFTS, float("inf"))
-        return {
-            name: next(differences[what] for what in quantities if what in differences)
-            for name, quantities in DRIFTS.items()
-        }
 
 
 def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
@@ -166,12 +126,18 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
     epoch_cut = any(first.stages[stage].epoch_weights and not side[0].epoch_weights for stage, side in sides.items())
     sentence = pair_sentence(parity, _largest(stages.values()), location, causes, rules, cut, epoch_cut)
     float32, epochs, reasons = None, None, []
-    if {FLOAT32, FLOAT32_COPY} <= set(common):
-        float32, imprecise = layers.float32(first, second)
-        reasons += [imprecise] if imprecise else []
+    if first.precision and second.precision:
+        float32 = {
+            one.what: one.difference + other.difference
+            for one in first.precision
+            for other in second.precision
+            if one.what == other.what
+        }
     if first.epochs and second.epochs:
-        epochs = tuple(compare_epochs(first.epochs, second.epochs, [one.name for one in architecture.parameters()]))
+        parameters, rounding = [one.name for one in architecture.parameters()], (float32 or {}).get("backward", 0.0)
+        epochs = tuple(compare_epochs(first.epochs, second.epochs, parameters, rounding, amplifies=cut is not None))
         reasons += [format_epoch_difference(one) for one in epochs if one.excess > 1][:1]
+    reasons = [reason for trace in (first, second) for reason in layers.imprecise(trace)] + reasons
     reasons += [*_own_errors(first), *_own_errors(second)]
     if reasons:
         beginning = sentence if parity == "different" else "different"
@@ -305,40 +271,17 @@ class _Layers:
         largest = {"losses": max(losses), "gradients": max(norms), "weights": max(weights), "evaluation": logits}
         return largest | {"updates": max(float(max(stage.update_errors)) for stage in (first, second))}
 
-    def float32(self, first: Trace, second: Trace) -> tuple[dict[str, float], str | None]:
-        """Return (largest differences in float32 by `Location.what`, a phrase if rounding does not explain them)."""
-        sides = [(trace.stages[FLOAT32], trace.stages[FLOAT32_COPY]) for trace in (first, second)]
-        between, *copies = (self._by_batch(*pair) for pair in ((sides[0][0], sides[1][0]), *sides))
-        largest: dict[str, float] = {}
-        imprecise = None
-        for (what, layer), differences in between.items():
-            largest[what] = max(largest.get(what, 0.0), float(np.median(differences)))
-            from_copy = min(float(np.median(copy.get((what, layer), 0.0))) for copy in copies)
-            allowed = max(FLOAT32_ALWAYS_ALLOWED, FLOAT32_RATIO * from_copy)
-            if min(differences) > allowed and not imprecise:
-                location = self._location(FLOAT32, 0, layer, what, min(differences))
-                where = format_location(location, first.stages[FLOAT32].rule)
-                imprecise = (
-                    f"less precise than float32, or another computation, in {where} (rounding explains at most "
-                    f"{allowed:.1e})"
-                )
-        return largest, imprecise
-
-    def _by_batch(self, first: StageTrace, second: StageTrace) -> dict[tuple[str, str | None], list[float]]:
-        """Return the differences of every batch by (what, layer), in the order of the computation.
-
-        Outputs are compared in the first batch only. Steps in which neither loss is finite are left out, because
-        float32 may overflow in any framework.
-        """
-        finite = np.isfinite(first.losses) | np.isfinite(second.losses)
-        by_location: dict[tuple[str, str | None], list[float]] = {}
-        for layer in ("input", *self._ops) if finite[0] else ():
-            key = ("input", None) if layer == "input" else ("forward", layer)
-            by_location[key] = [first.activations.difference(second.activations, [layer])]
-        for step in np.flatnonzero(finite) + 1:
-            for location in self._step_locations(FLOAT32, int(step), first, second):
-                by_location.setdefault((location.what, location.layer), []).append(location.difference)
-        return by_location
+    def imprecise(self, trace: Trace) -> Iterator[str]:
+        """Yield a phrase about the first difference of a trainer from float64 or its rule that is too large."""
+        for one in [one for one in trace.precision if one.excess > 1][:1]:
+            where = format_location(
+                self._location("precision", 0, one.layer, RULE if one.what == "update" else one.what, one.difference),
+                "its rule",
+            )
+            yield (
+                f"{trace.trainer.name} is less precise than float32, or computes something else, in {where} (rounding "
+                f"explains at most {one.allowed:.1e})"
+            )
 
     def locations(self, stage: str, first: StageTrace, second: StageTrace) -> Iterator[Location]:
         """Yield all points of a stage in the order of the computation; gradients go from the output back."""

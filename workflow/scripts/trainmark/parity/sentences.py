@@ -91,7 +91,7 @@ def format_epoch_difference(difference: EpochDifference) -> str:
     layer = f", most in {difference.layer}" if difference.layer else ""
     return (
         f"trained in float32 and full batches, as runs are, the {what} differs by {difference.difference:.1e}{layer} "
-        f"(the perturbed copies of both trainers allow {difference.allowed:.1e})"
+        f"(allowed: {difference.allowed:.0e})"
     )
 
 

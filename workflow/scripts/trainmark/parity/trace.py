@@ -12,11 +12,11 @@ import numpy as np
 from trainmark.errors import CertificateError, expect_damage
 from trainmark.files.disk import write_arrays
 from trainmark.files.whole import written_whole
-from trainmark.parity.epoch_check import EpochTrace, ResultWithCopy, TrainingResult
+from trainmark.parity.epoch_check import EpochTrace
 from trainmark.parity.sketches import Sketches
 from trainmark.trainer import Trainer
 
-FORMAT = 10
+FORMAT = 11
 """Version of the file format; files of any other version are refused."""
 
 SINGLE_SKETCHES = ("initial_weights", "activations", "epoch_weights", "evaluation")
@@ -33,7 +33,7 @@ class StageTrace:
     update_layers: for each step, the layer whose update differs most from the rule; empty if updates are not checked.
     update_errors: relative difference of that layer's update from the rule in numpy, float64.
     initial_weights: weights right after the network was built.
-    activations: outputs of every node in the first step, "input" first.
+    activations: outputs of every node in the first step, "input" first; empty for perturbed copies.
     gradients, weights: of each step; weights after it.
     evaluation: outputs of every node for the evaluation samples, after the last step; None for perturbed copies.
     logits: output of the last node for these samples, in full; None for perturbed copies.
@@ -69,12 +69,31 @@ class StageTrace:
 
 
 @dataclass(frozen=True)
+class PrecisionDifference:
+    """The difference of a trainer in float32 from float64 or, of "update", from the rule.
+
+    what: one of precision_check.ORDER, all a `sentences.Location.what`; the first two only if one of the next two is
+        too large.
+    """
+
+    what: str
+    layer: str | None
+    difference: float
+    allowed: float
+
+    @property
+    def excess(self) -> float:
+        """The difference divided by the allowed one."""
+        return self.difference / self.allowed
+
+
+@dataclass(frozen=True)
 class Failure:
     """Why a trainer did not finish a stage.
 
     kind: "shape": the output of `node` has another shape; "precision": an array holds 16-bit numbers; "out_of_memory";
         "unobserved": its adapter shows no gradients.
-    stage: a key of certified_steps.STAGES, "epochs" or "checks".
+    stage: a key of certified_steps.STAGES, "precision", "epochs" or "checks".
     node: name of the node for "shape"; otherwise None.
     message: the error, as a sentence.
     """
@@ -90,6 +109,7 @@ class Trace:
     """Everything that one trainer showed.
 
     stages: what it showed in each stage (see certified_steps.STAGES).
+    precision: its differences from float64 and from its update rule; empty if it failed before.
     epochs: what it showed in whole epochs; None if there are none or the trainer failed before them.
     checks: what is wrong with its adapter, by check (see adapter_check.check_adapter).
     settings: description of the training, as plain JSON.
@@ -100,6 +120,7 @@ class Trace:
     trainer: Trainer
     versions: Mapping[str, str]
     stages: Mapping[str, StageTrace]
+    precision: tuple[PrecisionDifference, ...] = ()
     epochs: EpochTrace | None = None
     checks: Mapping[str, str | None] = field(default_factory=dict)
     settings: Mapping = field(default_factory=dict)
@@ -109,7 +130,7 @@ class Trace:
 
 # --- files --------------------------------------------------------------------------------------------------------
 
-STORED = {one.__name__: one for one in (StageTrace, Sketches, Failure, EpochTrace, ResultWithCopy, TrainingResult)}
+STORED = {one.__name__: one for one in (StageTrace, Sketches, Failure, PrecisionDifference, EpochTrace)}
 """The classes of which a trace consists, by name."""
 
 

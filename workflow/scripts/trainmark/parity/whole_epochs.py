@@ -1,8 +1,6 @@
 """Whole epochs, trained as runs train them: full batches of the real data, the short last one included, in float32.
 
-Each trainer also trains a perturbed copy of itself. Of long epochs, both train only batches spread over them, at the
-recipe's learning rate and at a small fraction of it. The epochs themselves are trained at that fraction, without a
-copy. epoch_check compares the results of two trainers.
+Only the learning rate is a small fraction of the recipe's. epoch_check compares the results of two trainers.
 
 Dropout is off, because each framework draws its own masks; adapter_check tests those.
 """
@@ -15,7 +13,7 @@ import numpy as np
 
 from trainmark.frameworks.adapter import Adapter
 from trainmark.networks.graph import Architecture
-from trainmark.parity.epoch_check import SLOW_RATE, EpochTrace, ResultWithCopy, TrainingResult
+from trainmark.parity.epoch_check import SLOW_RATE, EpochTrace
 from trainmark.parity.sketches import Sketches
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights
@@ -33,34 +31,14 @@ MAX_VALUES = 10**10
 """Maximum number of layer output values in an epoch. Of a larger epoch, batches spread over it are trained."""
 
 LARGE_NETWORK_PARAMETERS = 5_000_000
-"""A network with more parameters is large: a few of its steps take as long as an epoch of others."""
-
-LARGE_NETWORK_BATCHES = 10
-"""Maximum number of batches to train of an epoch of a large network, spread over it.
-
-More would take many minutes. What an adapter does wrong with the batches of an epoch, it also does in smaller networks,
-whose epochs are trained whole.
-"""
+"""A network with more parameters is large, and trains no epochs here: a few of its steps take as long as an epoch of
+others. The audit replays an epoch of a run."""
 
 MIN_BATCHES = 4
 """Minimum number of batches to train of an epoch that is too large, whatever their size."""
 
 MAX_TEST_SAMPLES = 10_000
 """Maximum number of test samples to evaluate."""
-
-LONG_TRAINING_STEPS = 100
-"""If the epochs together have more steps than this, they are trained at the small learning rate."""
-
-SPREAD_BATCHES = 30
-"""Number of batches, spread over a long first epoch, to train at the recipe's learning rate."""
-
-COPY_CHANGE = 1e-5
-"""Relative change of each initial weight of a perturbed copy, up or down at random."""
-
-COPY_SEED = 4
-
-
-State = dict[str, np.ndarray]
 
 Splits = Mapping[str, tuple[np.ndarray | Stream, np.ndarray]]
 """(network inputs, labels) by split."""
@@ -73,9 +51,7 @@ class CertifiedEpochs:
     weights: the initial weights.
     optimizer: the recipe's optimizer.
     splits: inputs in float32; without "test" nothing is evaluated.
-    feeds: the epochs, in order.
-    tail: the last full batch and the shorter last one as an epoch of its own, trained from the initial weights; None if
-        an epoch has one batch.
+    feeds: the epochs, in order; none of a large network.
     """
 
     architecture: Architecture
@@ -83,7 +59,6 @@ class CertifiedEpochs:
     optimizer: Optimizer
     splits: Splits
     feeds: tuple[EpochFeed, ...]
-    tail: EpochFeed | None
 
 
 # --- what is trained ----------------------------------------------------------------------------------------------
@@ -97,15 +72,6 @@ def spread_batches(feed: EpochFeed, count: int) -> EpochFeed:
     starts = feed.batch_size * np.linspace(0, feed.steps - 1, count).round().astype(int)
     chosen = np.concatenate([order[start : start + feed.batch_size] for start in starts])
     return replace(feed, order=chosen, samples=len(chosen))
-
-
-def last_two_batches(feed: EpochFeed) -> EpochFeed | None:
-    """Return a feed of the last two batches; None if there is only one."""
-    if feed.steps < 2:
-        return None
-    order = np.arange(feed.samples) if feed.order is None else feed.order
-    last = order[feed.batch_size * (feed.steps - 2) :]
-    return replace(feed, order=last, samples=len(last))
 
 
 def certified_feeds(feed: Callable[[int], EpochFeed], max_samples: int) -> tuple[EpochFeed, ...]:
@@ -132,13 +98,9 @@ def is_large(architecture: Architecture) -> bool:
     return architecture.parameter_count() > LARGE_NETWORK_PARAMETERS
 
 
-def max_samples(architecture: Architecture, batch_size: int) -> int:
-    """Return how many samples of an epoch are trained: those with MAX_VALUES layer output values in this network.
-
-    Of a large network no more than LARGE_NETWORK_BATCHES batches.
-    """
-    samples = max(1, MAX_VALUES // sum(prod(shape) for shape in architecture.shapes().values()))
-    return min(samples, LARGE_NETWORK_BATCHES * batch_size) if is_large(architecture) else samples
+def max_samples(architecture: Architecture) -> int:
+    """Return how many samples of an epoch are trained: those with MAX_VALUES layer output values in this network."""
+    return max(1, MAX_VALUES // sum(prod(shape) for shape in architecture.shapes().values()))
 
 
 def needed_samples(feeds: Sequence[EpochFeed]) -> tuple[np.ndarray, tuple[EpochFeed, ...]]:
@@ -155,79 +117,38 @@ def needed_samples(feeds: Sequence[EpochFeed]) -> tuple[np.ndarray, tuple[EpochF
 # --- training -----------------------------------------------------------------------------------------------------
 
 
-def train_epochs(adapter: Adapter, epochs: CertifiedEpochs, device: str) -> EpochTrace:
-    """Train the epochs as a run does and return what the trainer showed."""
+def train_epochs(adapter: Adapter, epochs: CertifiedEpochs, device: str) -> EpochTrace | None:
+    """Train the epochs as a run does, but at the small learning rate, and return what the trainer showed.
+
+    None if there are no epochs.
+    """
+    if not epochs.feeds:
+        return None
     architecture, optimizer = epochs.architecture.without_dropout(), epochs.optimizer
     adapter.build(architecture=architecture, weights=epochs.weights, optimizer=optimizer, device=device, dtype=DTYPE)
     adapter.check_device(device)
     for split, (inputs, labels) in epochs.splits.items():
         adapter.load(split=split, inputs=inputs, labels=labels)
+    feeds = [_at_slow_rate(feed, optimizer) for feed in epochs.feeds]
     state = adapter.state()
-    adapter.compile(epochs.feeds[0])
-    steps = tuple(feed.steps for feed in epochs.feeds)
-    if sum(steps) <= LONG_TRAINING_STEPS:
-        full, wrong_counts = _train_with_copy(adapter, epochs, state)
-        return EpochTrace(full, None, steps, wrong_counts)
-    first, *others = epochs.feeds
-    spread = replace(epochs, feeds=(spread_batches(first, SPREAD_BATCHES), *others))
-    full, _ = _train_with_copy(adapter, spread, state)
-    slow, _ = _train_with_copy(adapter, _at_slow_rate(spread), state)
-    whole, wrong_counts = _train(adapter, _at_slow_rate(epochs), state, epochs.weights)
-    return EpochTrace(full, replace(slow, whole=whole), steps, wrong_counts)
-
-
-def _at_slow_rate(epochs: CertifiedEpochs) -> CertifiedEpochs:
-    """Return the epochs at the small learning rate, without what was trained and evaluated at the recipe's."""
-    feeds = []
-    for feed in epochs.feeds:
-        rates = {"learning_rate": epochs.optimizer.learning_rate} | dict(feed.rates)
-        rates["learning_rate"] *= SLOW_RATE
-        feeds.append(replace(feed, rates=tuple(rates.items())))
-    return replace(epochs, feeds=tuple(feeds), splits={"train": epochs.splits["train"]}, tail=None)
-
-
-def _train_with_copy(adapter: Adapter, epochs: CertifiedEpochs, state: State) -> tuple[ResultWithCopy, str | None]:
-    """Return (the results of the training and of its perturbed copy, the training's wrong counts or None)."""
-    own, wrong_counts = _train(adapter, epochs, state, epochs.weights)
-    copy, _ = _train(adapter, epochs, state, perturb(epochs.weights))
-    return ResultWithCopy(own, copy), wrong_counts
-
-
-def random_signs(weights: Weights, seed: int) -> dict[str, np.ndarray]:
-    """Return 1 or -1 for each value, drawn by numpy."""
-    generator = np.random.default_rng(seed)
-    return {name: 2 * generator.integers(0, 2, array.shape) - 1 for name, array in weights.items()}
-
-
-def perturb(weights: Weights, change: float = COPY_CHANGE, seed: int = COPY_SEED) -> Weights:
-    """Return a copy with each value changed by the relative amount `change`, up or down at random; zeros stay zero."""
-    signs = random_signs(weights, seed)
-    return {name: array * (1 + change * signs[name]) for name, array in weights.items()}
-
-
-def _train(
-    adapter: Adapter, epochs: CertifiedEpochs, state: State, weights: Weights
-) -> tuple[TrainingResult, str | None]:
-    """Return (the result, a phrase about the first epoch with wrong counts or None)."""
+    adapter.compile(feeds[0])
     adapter.set_state(state)
-    adapter.set_weights(weights)
     before = adapter.weights()
     logits = Sketches.of({"logits": adapter.predict("test")} if "test" in epochs.splits else {})
     losses: list[np.ndarray] = []
     wrong_counts, updates = None, 0
-    for epoch, feed in enumerate(epochs.feeds, start=1):
+    for epoch, feed in enumerate(feeds, start=1):
         losses.append(adapter.train_epoch(feed))
         updates += feed.steps
         if wrong := feed.wrong_counts(adapter.counted(), updates):
             wrong_counts = wrong_counts or f"{wrong} in epoch {epoch}"
-    weight_change = _weight_change(before, adapter.weights())
-    tail_losses, tail_weight_change = np.zeros(0), Sketches.of({})
-    if epochs.tail:
-        adapter.set_state(state)
-        adapter.set_weights(weights)
-        tail_losses = adapter.train_epoch(epochs.tail)
-        tail_weight_change = _weight_change(before, adapter.weights())
-    return TrainingResult(np.concatenate(losses), tail_losses, weight_change, tail_weight_change, logits), wrong_counts
+    return EpochTrace(np.concatenate(losses), _weight_change(before, adapter.weights()), logits, wrong_counts)
+
+
+def _at_slow_rate(feed: EpochFeed, optimizer: Optimizer) -> EpochFeed:
+    rates = {"learning_rate": optimizer.learning_rate} | dict(feed.rates)
+    rates["learning_rate"] *= SLOW_RATE
+    return replace(feed, rates=tuple(rates.items()))
 
 
 def _weight_change(before: Weights, after: Weights) -> Sketches:

@@ -57,6 +57,7 @@ WITHOUT_EFFECT = {
     "trainmark/training/process_exit.py": "how the process ends once its record is complete",
     "trainmark/records/sentences.py": "how a run ended, in words",
     "trainmark/records/consistency.py": "checks when a record is read",
+    "trainmark/records/clock.py": "checks when a record is read",
     "trainmark/tables/consistency.py": "checks when records are compared with each other",
 }
 """Files that match a pattern and affect no result, and why."""

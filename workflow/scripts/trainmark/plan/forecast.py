@@ -12,6 +12,7 @@ from trainmark.console import in_words
 from trainmark.datasets.catalogue import sample_shape
 from trainmark.networks.layers import training_flops
 from trainmark.plan.matrix import certified_groups
+from trainmark.plan.plan_file import PlannedRuns
 from trainmark.plan.products import RESULTS
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
@@ -112,6 +113,7 @@ def estimate(config: Mapping, catalogue: Mapping, runs: Sequence[Run]) -> str:
             times.add(json.loads(file.read_text(encoding="utf-8")))
             records += 1
     rate = None
+    compared = {group: trainers for group, trainers in certified_groups(runs).items() if len(trainers) > 1}
     low = high = SECONDS_OF_THE_REPORT
     at_once = max((os.cpu_count() or 1) // CPUS_OF_A_RUN, 1)
     for run in runs:
@@ -127,8 +129,12 @@ def estimate(config: Mapping, catalogue: Mapping, runs: Sequence[Run]) -> str:
             least, most = (beside + flops / (rate * share) for share, beside in shares)
         else:
             least = most = known
+        if (run.experiment, run.recipe, run.dataset) in compared:
+            planned = PlannedRuns.of(config["experiments"][run.experiment])
+            with_audits = 1 + planned.audits / planned.epochs  # an audit takes about as long as its epoch
+            least, most = least * with_audits, most * with_audits
         low, high = low + least / at_once, high + most / at_once
-    traces = sum(len(trainers) for trainers in certified_groups(runs).values() if len(trainers) > 1)
+    traces = sum(map(len, compared.values()))
     low += traces * SECONDS_OF_A_TRACE[0] / at_once
     high += traces * SECONDS_OF_A_TRACE[1] / at_once
     known_by = f"{records} record{'s' if records > 1 else ''} in {RESULTS}"

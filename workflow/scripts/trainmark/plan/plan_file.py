@@ -2,9 +2,12 @@
 
 import json
 import platform
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,6 +18,10 @@ from trainmark.trainer import trainers_of
 
 PARTIAL_VARIABLE = "TRAINMARK_PARTIAL"
 """Environment variable of the call of snakemake that makes tables and report after a call in which jobs failed."""
+
+EPOCHS_OF_AN_AUDIT, MOST_AUDITS = 10, 3
+"""Of so many epochs of a trainer one is audited, one at least, and so many at most. Three are of the first, the second
+and the last third of a run; more would take longer than the certificate."""
 
 PLANNED_KEYS = ("experiments", "prepare", "datasets", "prices", "figures", "claims")
 """Keys of the config that the plan contains. The mirror is left out because its address may contain a secret key."""
@@ -29,19 +36,22 @@ def write_plan(
 ) -> None:
     """Write the plan.
 
-    It also contains the time of this call of snakemake, which distinguishes its runs from those of other calls.
+    It also contains the time of this call of snakemake, which distinguishes its runs from those of other calls, and the
+    secret that chooses the audited runs. The secret stays the same from call to call.
 
     config: the config with resolved devices.
     runs: ids of the runs in the tables and the report, in the order of the tables.
     order: ids of all runs, in the order of training.
     missing: the reason why a run has no record, by run id. Such a run is not in `runs`.
     """
+    secret = plan_if_there(path).get("secret")
     document = {
         "config": {key: config[key] for key in PLANNED_KEYS},
         "runs": runs,
         "order": order,
         "missing": dict(missing or {}),
         "call": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "secret": secret if isinstance(secret, str) else secrets.token_hex(16),
     }
     write_text(path, json.dumps(document, indent=2) + "\n")
 
@@ -95,6 +105,11 @@ class PlannedRuns:
     count: int
     epochs: int
 
+    @property
+    def audits(self) -> int:
+        """The number of these runs of which an epoch is audited."""
+        return min(self.count, MOST_AUDITS, max(1, self.epochs // EPOCHS_OF_AN_AUDIT))
+
     @classmethod
     def of(cls, experiment: Mapping) -> Self:
         """Those of an experiment, by its settings."""
@@ -120,6 +135,25 @@ def writes_weights(experiment: Mapping, on_texts: bool) -> bool:
 def removes_weights(experiment: Mapping, on_texts: bool) -> bool:
     """Return whether the weights of an experiment's runs are removed once another trainer has evaluated them."""
     return experiment.get("keep_weights") == "needed" and not on_texts
+
+
+def audited_epochs(run: Run, plan: Mapping) -> range:
+    """Return the epochs of a run of which one is audited; none if the run isn't.
+
+    The plan's secret chooses the audited runs: the same repeats for all trainers of a group, so that paired runs are
+    timed alike. Several audits are of different parts of a run, so that one of them is of the last epochs.
+    """
+    if not (experiment := experiment_of(run.experiment, plan)):
+        return range(0)
+    runs = list(product(experiment["epochs"], range(1, experiment["repeats"] + 1)))
+    group = f"{plan.get('secret')} {run.experiment}/{run.recipe}/{run.dataset}"
+    runs.sort(key=lambda one: sha256(f"{group} {one}".encode()).digest())
+    audits = PlannedRuns.of(experiment).audits
+    if (run.epochs, run.repeat) not in runs[:audits]:
+        return range(0)
+    parts = min(audits, run.epochs)
+    part = runs.index((run.epochs, run.repeat)) % parts
+    return range(run.epochs * part // parts + 1, run.epochs * (part + 1) // parts + 1)
 
 
 def position_in_order(run: Run, plan: Mapping) -> dict | None:

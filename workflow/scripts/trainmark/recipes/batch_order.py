@@ -129,6 +129,10 @@ class EpochFeed:
         text = f"{self.batch_size} {self.samples} {self.dropout_seed} {self.augmentation_seed} {self.rates} "
         return hashlib.sha256(text.encode() + order).hexdigest()
 
+    def batches_sha256(self) -> str:
+        """Return the first digits of a digest of all fields but the rates, for records: what the seed decides."""
+        return replace(self, rates=()).sha256()[:16]
+
 
 def share_of(samples: int, rank: int, workers: int) -> slice:
     """Return the places of a rank's samples in a batch. The shares differ by a sample at most; the first are larger."""

@@ -1,5 +1,6 @@
 """Initial weights, the same for every framework: drawn by numpy from the run's seed, or read from a file."""
 
+import hashlib
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -15,6 +16,28 @@ from trainmark.recipes.weights_file import initial_weights_file, is_weight, why_
 
 Weights = dict[str, np.ndarray]
 """Arrays by name, such as "dense1.kernel" or "bn1.moving_mean", in the shapes of `ops.Parameter`."""
+
+
+def sha256_of_weights(weights: Weights) -> str:
+    """Return a digest of names, shapes and values. Frameworks that hold the same float32 weights have the same."""
+    digest = hashlib.sha256()
+    for name in sorted(weights):
+        array = np.ascontiguousarray(weights[name], "<f4")
+        digest.update(f"{name} {array.shape} ".encode())
+        digest.update(array.data)
+    return digest.hexdigest()
+
+
+def random_signs(weights: Weights, seed: int) -> Weights:
+    """Return 1 or -1 for each value, drawn by numpy."""
+    generator = np.random.default_rng(seed)
+    return {name: 2 * generator.integers(0, 2, array.shape) - 1 for name, array in weights.items()}
+
+
+def perturb(weights: Weights, change: float, seed: int) -> Weights:
+    """Return a copy with each value changed by `change` of itself, up or down at random; zeros stay zero."""
+    signs = random_signs(weights, seed)
+    return {name: (array * (1 + change * signs[name])).astype(array.dtype) for name, array in weights.items()}
 
 
 def _zeros(generator: np.random.Generator, parameter: Parameter) -> np.ndarray:

@@ -102,3 +102,13 @@ UPDATE_RULES: Mapping[str, Callable[..., np.ndarray]] = {
     "rmsprop": rmsprop,
     "rmsprop_warmup": rmsprop_warmup,
 }
+
+SLOTS: Mapping[str, tuple[str, ...]] = {
+    "sgd": (),
+    "momentum_sgd": ("velocity",),
+    "adam": ("first", "second"),
+    "adam_algorithm_1": ("first", "second"),
+    "rmsprop": ("square",),
+    "rmsprop_warmup": ("square", "velocity"),
+}
+"""The arrays that a rule keeps for each weight, by rule: the keys of its `state`. Adapters list their own so."""

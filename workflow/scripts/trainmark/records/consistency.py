@@ -6,13 +6,12 @@ from math import ceil, inf, isclose, isfinite
 
 from trainmark.machine.disturbance import disturbance_of
 from trainmark.recipes.command import FRAMEWORK
+from trainmark.records.clock import SECONDS, contradicting_moments, contradicting_sums, contradicting_times, is_settled
 from trainmark.records.inputs import digest_of_inputs
 from trainmark.records.resolved import batch_size_of, epoch_steps_of
-from trainmark.records.result import command_result, part_steps, peak_shares, result, untimed
+from trainmark.records.result import command_result, part_of, peak_shares, result, untimed
+from trainmark.records.shares import contradicting_ranks
 from trainmark.records.step_losses import step_losses
-
-SECONDS = {"rel_tol": 1e-6, "abs_tol": 1e-6}
-"""Tolerances of `math.isclose` for two sums of the same times."""
 
 ACCURACY_TOLERANCE = 1e-6
 """Largest distance of accuracy x samples from an integer, in samples."""
@@ -121,7 +120,7 @@ def _step_evaluations(record: Mapping) -> Iterator[str]:
     curves, found = record["curves"], record["step_evaluations"]
     every = record["settings"].get("evaluation_steps")
     steps = epoch_steps_of(record)
-    epochs = len(curves) + (not _is_settled(record))  # memory may have run out within the next one
+    epochs = len(curves) + (not is_settled(record))  # memory may have run out within the next one
     within = range(every, steps, every) if every else ()
     expected = [(epoch, (epoch - 1) * steps + step) for epoch in range(1, epochs + 1) for step in within]
     places = [(one["epoch"], one["step"]) for one in found]
@@ -159,7 +158,7 @@ def _steps(record: Mapping) -> Iterator[str]:
     steps = (epochs - 1) * of_epoch + of_last if epochs else 0
     trained = (epochs - 1) * samples + min(of_last * batch_size, samples) if epochs else 0
     counts = {"samples": trained, "batches": steps, "updates": steps}
-    if record["counted"] != counts and _is_settled(record):
+    if record["counted"] != counts and is_settled(record):
         yield f"its framework counted {record['counted']}, but its epochs have {counts}"
     if record["network"]["dropout"] != (record["initial_evaluation"] is not None) and epochs:
         yield "it must have an evaluation before training if its network has dropout, and none otherwise"
@@ -185,31 +184,20 @@ def _steps_of_last_epoch(record: Mapping) -> int:
     steps = epoch_steps_of(record)
     if record["status"] != "diverged":
         return steps
-    is_streamed = any(entry["waiting_seconds"] is not None for entry in record["curves"])
-    part = part_steps(record["settings"], is_streamed) or steps
+    part = part_of(record) or steps
     step_in_epoch: int = record["diverged"]["step"] - (record["diverged"]["epoch"] - 1) * steps
     return min(ceil(step_in_epoch / part) * part, steps)
 
 
-def _phases(record: Mapping) -> Iterator[str]:
-    phases, wall = record["phases_seconds"], record["wall_seconds"]
-    if not isclose(total := sum(phases.values()), wall, **SECONDS):
-        yield f"its phases sum to {total:.6f} s, but its wall time is {wall:.6f} s"
-    others = record.get("other_ranks", [])
-    if len(others) != record["run"]["workers"] - 1:
-        yield f"it has {record['run']['workers']} workers and {len(others)} other ranks"
-    for i, rank in enumerate(others, start=1):
-        if not isclose(sum(rank["phases_seconds"].values()), rank["wall_seconds"], **SECONDS):
-            yield f"the phases of its rank {i} do not sum to the wall time of that rank"
-    sums = {
-        part: sum(entry["seconds"] or 0.0 for entry in record["curves"] if entry["part"] == part)
-        for part in ("warm_up", "steady")
-    } | {"compilation": record["result"]["first_step_seconds"] or 0.0}
-    if untimed(record["curves"]):
-        sums["warm_up"] = record["result"]["training_seconds"]
-    for phase, seconds in sums.items():
-        if not isclose(phases[phase], seconds, **SECONDS) and _is_settled(record):
-            yield f"its phase {phase} is {phases[phase]:.6f} s, but its epochs and first step give {seconds:.6f} s"
+def _communication(record: Mapping) -> Iterator[str]:
+    if measured := record.get("communication"):
+        steps, batch_size = measured["steps"], batch_size_of(record)
+        samples = min(steps * batch_size, record["dataset"]["samples"]["train"])
+        if measured["samples"] != samples or sum(measured["alone_samples"]) != samples:
+            yield (
+                f"its communication was measured with {measured['samples']} samples together and "
+                f"{measured['alone_samples']} alone, but {steps} steps have {samples}"
+            )
 
 
 def _peak(record: Mapping) -> Iterator[str]:
@@ -237,12 +225,11 @@ def _machine(record: Mapping) -> Iterator[str]:
         yield f"its number of threads is {threads} in its {record['run']['loop']} loop, but it held {cpus} of the CPUs"
 
 
-def _is_settled(record: Mapping) -> bool:
-    """Whether the run ended between two steps. One that ran out of memory may have ended within a step."""
-    return bool(record["status"] != "out_of_memory")
+OF_EVERY_RUN = (_inputs, _compilation_cache, _status, _epochs, _results, contradicting_sums, _machine)
 
-
-OF_EVERY_RUN = (_inputs, _compilation_cache, _status, _epochs, _results, _phases, _machine)
-
-OF_TRAININGS = (_accuracies, _waiting, _step_evaluations, _steps, _step_losses, _peak)
+OF_TRAININGS = (
+    _accuracies, _waiting, _step_evaluations, _steps, _step_losses, contradicting_times,
+    contradicting_moments, contradicting_ranks,
+    _communication, _peak,
+)  # fmt: skip
 """Checks of what is known of trainings, but not of commands."""

@@ -14,6 +14,12 @@ def part_steps(experiment: Mapping, is_streamed: bool) -> int | None:
     return experiment.get("evaluation_steps") or streamed
 
 
+def part_of(record: Mapping) -> int | None:
+    """Return the number of steps of a part of a record's epochs; None if they have one part."""
+    is_streamed = any(entry["waiting_seconds"] is not None for entry in record["curves"])
+    return part_steps(record["settings"], is_streamed)
+
+
 def result(curves: Sequence[Mapping], first_step_seconds: float | None, samples: int) -> dict:
     """Compute a run's summary values from its curves (described in record.schema.json, `result`).
 
@@ -81,6 +87,13 @@ def waiting_share(epochs: Sequence[Mapping]) -> float | None:
         return None
     seconds = sum(entry["seconds"] for entry in epochs)
     return sum(waiting) / seconds if seconds else None
+
+
+def cpu_share(record: Mapping) -> float | None:
+    """Return the share of the time of its CPUs that the first worker computed while it trained. None for a command."""
+    measured = record["epochs"]
+    held_seconds = len(record["sessions"][-1]["cpus"]) * sum(entry["seconds"] or 0.0 for entry in record["curves"])
+    return sum(one["cpu_seconds"] for one in measured) / held_seconds if measured and held_seconds else None
 
 
 def communication_share(record: Mapping) -> float | None:

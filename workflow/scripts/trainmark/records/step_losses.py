@@ -16,7 +16,12 @@ def step_losses(entry: Mapping) -> array:
 
     Raises ValueError if they can't be decoded.
     """
-    return _little_endian(array("f", b64decode(entry["step_losses"], validate=True)))
+    return decode_step_losses(entry["step_losses"])
+
+
+def decode_step_losses(text: str) -> array:
+    """Return the losses that `encode_step_losses` encoded. Raises ValueError if they can't be decoded."""
+    return _little_endian(array("f", b64decode(text, validate=True)))
 
 
 def _little_endian(values: array) -> array:

@@ -9,11 +9,12 @@ from trainmark.parity.certificate import (
     format_difference,
 )
 from trainmark.parity.compare import REFUSED
+from trainmark.parity.epoch_check import LOSSES, UPDATE
 from trainmark.plan.run import CERTIFICATE_FILE
 from trainmark.records.record import decode_loss
 from trainmark.report.cells import Cell
 
-DRIFTS = {"losses": "losses in whole epochs, float32", "weights": "weights after whole epochs, float32"}
+EPOCHS = {LOSSES: "losses in whole epochs, float32", UPDATE: "weights after whole epochs, float32"}
 
 
 def certified(certificate: Mapping | None) -> dict | None:
@@ -22,13 +23,14 @@ def certified(certificate: Mapping | None) -> dict | None:
         return None
     file = CERTIFICATE_FILE.format(**{key: certificate[key] for key in GROUP_KEYS})
     shown = [stage for stage in STAGE_TITLES if any(stage in pair["stages"] for pair in certificate["pairs"])]
+    epochs = EPOCHS if certificate["settings"]["epochs"]["batches"] else {}
     return {
         "file": file,
         "settings": certificate["settings"],
-        "headings": [STAGE_TITLES[stage] for stage in shown] + list(DRIFTS.values()),
+        "headings": [STAGE_TITLES[stage] for stage in shown] + [EPOCHS[what] for what in epochs],
         "pairs": [
             {key: pair[key] for key in ("first", "second", "parity", "sentence")}
-            | {"refused": pair["parity"] in REFUSED, "cells": _cells(pair, f"{file} {number}", shown)}
+            | {"refused": pair["parity"] in REFUSED, "cells": _cells(pair, f"{file} {number}", shown, epochs)}
             for number, pair in enumerate(certificate["pairs"])
         ],
     }
@@ -40,14 +42,14 @@ def largest_difference(stage: Mapping, names: Iterable[str] = DIFFERENCES) -> fl
     return max(value for value in values if value is not None)
 
 
-def _cells(pair: Mapping, certificate: str, stages: list[str]) -> list[Cell]:
-    """The cells of a pair: the largest difference of each stage, and the differences of DRIFTS."""
+def _cells(pair: Mapping, certificate: str, stages: list[str], epochs: Iterable[str]) -> list[Cell]:
+    """The cells of a pair: the largest difference of each stage, and the differences of whole epochs."""
     values: dict[tuple[str, str], float | None] = {}
     for stage in stages:
         differences = pair["stages"].get(stage)
         values["largest", stage] = differences and largest_difference(differences)
-    for name in DRIFTS:
-        values[name, "drift"] = pair["drift"] and decode_loss(pair["drift"][name])
+    of_epochs = {one["what"]: decode_loss(one["difference"]) for one in pair["epochs"] or []}
+    values |= {(what, "epochs"): of_epochs.get(what) for what in epochs}
     return [
         Cell("none" if value is None else format_difference(value), "", field, statistic, value, certificate)
         for (field, statistic), value in values.items()

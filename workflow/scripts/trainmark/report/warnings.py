@@ -170,7 +170,7 @@ def _about_certificates(results: Results) -> Iterator[Warned]:
         what_to_do = "Delete the certificate and the records, and run snakemake again."
         yield Warned("other code certified", what, what_to_do, details=tuple(lines))
     if lines := [line for _, group in sections for line in evaluation_gaps(group)]:
-        what = "Not all trained weights were evaluated by another trainer."
+        what = "Not all runs were evaluated and audited by another trainer."
         yield Warned("not evaluated", what, f"Set keep_weights to needed, {AGAIN}.", details=tuple(lines))
 
 

@@ -23,10 +23,12 @@ class PairedRuns:
 
     run_ids: the two runs of each pair.
     losses: of each epoch the losses of its steps, (2 trainers, pairs, steps).
+    evaluations: of each evaluation of the test split the number of steps before it, and its losses, (2, pairs).
     """
 
     run_ids: list[tuple[str, str]]
     losses: list[np.ndarray]
+    evaluations: list[tuple[int, np.ndarray]]
 
 
 def by_trainer(records: Iterable[Mapping]) -> dict[tuple, dict[str, list[Mapping]]]:
@@ -56,7 +58,20 @@ def _paired(pairs: Sequence[tuple[Mapping, Mapping]]) -> PairedRuns:
         np.array([[step_losses(entries[epoch]) for entries in of_trainer] for of_trainer in curves], np.float64)
         for epoch in range(len(curves[0][0]))
     ]
-    return PairedRuns([(first["run"]["id"], second["run"]["id"]) for first, second in pairs], losses)
+    tested = [[_test_losses(run) for run in of_trainer] for of_trainer in zip(*pairs, strict=True)]
+    evaluations = [
+        (step, np.array([[losses[step] for losses in of_trainer] for of_trainer in tested]))
+        for step in sorted(set.intersection(*(set(losses) for of_trainer in tested for losses in of_trainer)))
+    ]
+    return PairedRuns([(first["run"]["id"], second["run"]["id"]) for first, second in pairs], losses, evaluations)
+
+
+def _test_losses(run: Mapping) -> dict[int, float]:
+    """Return the test losses of a run that is ok, by the number of steps trained before each."""
+    steps = len(step_losses(run["curves"][0]))
+    losses = {entry["epoch"] * steps: float(entry["evaluations"]["test"]["loss"]) for entry in run["curves"]}
+    losses |= {one["step"]: float(one["loss"]) for one in run["step_evaluations"]}
+    return losses | ({0: float(run["initial_evaluation"]["loss"])} if run["initial_evaluation"] else {})
 
 
 def agreement_table(records: Mapping[str, Mapping]) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """Checks that the records, certificates and cross-evaluations of a campaign fit each other: all are of one config."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pandas as pd
@@ -9,8 +9,13 @@ from trainmark.config.load import keys_that_decide
 from trainmark.errors import CertificateError, RecordError
 from trainmark.plan.products import CERTIFICATES, EVALUATIONS, TUNING, TUNINGS
 from trainmark.plan.run import Run
+from trainmark.recipes.command import FRAMEWORK
+from trainmark.records.resolved import batch_size_of
+from trainmark.tables.separate_runs import check_separate
 from trainmark.tables.tables import GROUP, group_of, select_trainer
+from trainmark.tables.variants import check_variants
 from trainmark.trainer import STOCK, Trainer
+from trainmark.variant import split_name
 
 
 def _shared(record: Mapping) -> dict[str, Any]:
@@ -45,6 +50,41 @@ def check_records(records: Mapping[str, Mapping]) -> None:
                 f"{path} and {other_path} say that one process trained both, but a process trains only one run: one of "
                 "them is a copy; delete both, and snakemake trains the runs again"
             )
+    check_separate(records)
+    _check_drawn(records)
+    check_variants(records)
+
+
+def _check_drawn(records: Mapping[str, Mapping]) -> None:
+    """Raise RecordError if two runs of one repeat began with other weights, or were trained on other batches.
+
+    The seed decides both for all trainers and variants, unless settings change the network, its file of weights or the
+    batch size.
+    """
+    first_of: dict[tuple, tuple[str, str]] = {}
+    for path, record in records.items():
+        for what, drawn_from, digest in _drawn(record):
+            other, first = first_of.setdefault((what, *drawn_from), (path, digest))
+            if digest != first:
+                raise RecordError(
+                    f"{path} and {other} are of one repeat, but {what}; delete the one that is not what the config "
+                    "asks for, and snakemake trains its run again"
+                )
+
+
+def _drawn(record: Mapping) -> Iterator[tuple[str, tuple, str]]:
+    """Yield (what differs if it does, all that decides it, its digest) of what the seed of a run decides."""
+    run, network = record["run"], record["network"]
+    if run["framework"] == FRAMEWORK:
+        return
+    numpy = record["provenance"]["versions"].get("numpy")  # another version may draw others from the same seed
+    repeat = (split_name(run["experiment"])[0], run["recipe"], run["dataset"], run["repeat"], numpy)
+    if network["initial_weights_sha256"]:
+        built = (network["parameters"], record["inputs"]["initial_weights_sha256"])
+        yield "began with other weights", (*repeat, *built), network["initial_weights_sha256"]
+    for entry in record["curves"]:
+        batches = (*repeat, batch_size_of(record), entry["epoch"])
+        yield f"trained on other batches in epoch {entry['epoch']}", batches, entry["batches_sha256"]
 
 
 def _difference(first: Any, second: Any) -> str:

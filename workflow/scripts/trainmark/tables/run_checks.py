@@ -23,6 +23,17 @@ FIRST_LOSS_ALLOWED = 5e-7
 OF_CERTIFIED = 3.0
 """Or this many times the difference that the certificate measured between float32 losses of single batches."""
 
+SHOWN = {
+    "dropout": "its first loss is that of the batch without dropout",
+    "losses": "its loss of step {step} differs by {found:.2g}, where {allowed:.2g} is allowed",
+    "mean loss": "its mean loss differs by {found:.2g}, where {allowed:.2g} is allowed",
+    "size": "the size of its weight change differs by {found:.2g}, most in {layer}, where {allowed:.2g} is allowed",
+    "weights": "its change of the weights differs by {found:.2g}, most in {layer}, where {allowed:.2g} is allowed",
+    "test loss before": "its test loss before the epoch differs by {found:.2g}, where {allowed:.2g} is allowed",
+    "test loss after": "its test loss after the epoch differs by {found:.2g}, where {allowed:.2g} is allowed",
+}
+"""What an audit found, in words, by quantity (audit.Difference)."""
+
 Pairs = dict[tuple[str, ...], str]
 """Sentences by (experiment, recipe, dataset, first trainer, second trainer), in both orders of the trainers."""
 
@@ -30,16 +41,18 @@ Pairs = dict[tuple[str, ...], str]
 def wrong_pairs(records: Mapping[str, Mapping], certificates: Mapping, evaluations: Iterable[Mapping]) -> Pairs:
     """For each pair of trainers whose runs show different trainings, a sentence that says why.
 
-    These pairs are not ranked, whatever their certificate says. Three checks are made. Before training, two runs of the
-    same repeat must have the same loss: that of the first batch or, with dropout, that of the test split. Another
-    trainer must compute from the kept weights of a run the loss and accuracy of its record. And the losses of the steps
-    of each epoch must show the same training (epoch_checks).
+    These pairs are not ranked although their certificate does not refuse them. Four checks are made. Before training,
+    two runs of the same repeat must have the same loss: that of the first batch or, with dropout, that of the test
+    split. Another trainer must compute from the kept weights of a run the loss and accuracy of its record, and what
+    its audited epoch did. And the losses of the steps of each epoch must show the same training (epoch_checks).
     """
     wrong_runs = _wrong_evaluations({record["run"]["id"]: record for record in records.values()}, evaluations)
     sentences: Pairs = {}
     for values, group in by_trainer(records.values()).items():
         for first, second in combinations(group, 2):
             pair = pair_of(certificates.get(values), first, second)
+            if pair and pair["parity"] == "different":
+                continue  # its certificate says where
             sentence = (
                 _different_start(group[first], group[second], pair)
                 or wrong_runs.get((values, first))
@@ -52,7 +65,7 @@ def wrong_pairs(records: Mapping[str, Mapping], certificates: Mapping, evaluatio
 
 
 def evaluation_gaps(runs: pd.DataFrame) -> list[str]:
-    """Which runs of a group of several trainers no other one evaluated, or only by code that has changed since."""
+    """Which runs of a group of several trainers no other one evaluated, or audited, or only by other code."""
     if len(runs[list(TRAINER)].drop_duplicates()) == 1 or FRAMEWORK in set(runs["framework"]):
         return []
     finished = runs[runs["status"] == "ok"]
@@ -69,7 +82,29 @@ def evaluation_gaps(runs: pd.DataFrame) -> list[str]:
             "records and call snakemake again.",
         ),
     ]
+    evaluated = finished[finished["evaluated_by"] != ""]
+    of_trainers = evaluated["audited_epoch"].isna().groupby([evaluated[key] for key in TRAINER]).transform("all")
+    gaps.append((
+        of_trainers.reindex(finished.index, fill_value=False),
+        "No epoch of {} was audited, although their weights were evaluated. Delete these records and call snakemake "
+        "again.",
+    ))  # fmt: skip
     return [sentence.format(named_runs(finished["number"][which])) for which, sentence in gaps if which.any()]
+
+
+def wrong_epoch(audit: Mapping | None, run_id: str) -> str | None:
+    """Name what differs most in the audited epoch of a run; None if nothing differs too much.
+
+    Where numpy replayed it too, its replays decide: the other trainer may be the wrong one.
+    """
+    replays = {replay["by"]: replay["differences"] for replay in audit["replays"]} if audit else {}
+    by = "numpy" if "numpy" in replays else next(iter(replays), "")
+    wrong = [one for one in replays.get(by, ()) if not float(one["difference"]) <= one["allowed"]]
+    if not audit or not wrong:
+        return None
+    one, replayed_by = wrong[0], by if by == "numpy" else Trainer.parse(by).name
+    found = SHOWN[one["what"]].format(**one, found=float(one["difference"]))
+    return f"{replayed_by} replayed epoch {audit['epoch']} of the run {run_id} from the state before it: {found}"
 
 
 def _different_start(first: list[Mapping], second: list[Mapping], pair: Mapping | None) -> str | None:
@@ -92,7 +127,7 @@ def _different_start(first: list[Mapping], second: list[Mapping], pair: Mapping 
 def _different_epochs(first: list[Mapping], second: list[Mapping]) -> Iterator[str]:
     """For each number of epochs, name the first epoch in which the runs show different trainings, if there is one."""
     for paired in paired_runs(first, second):
-        if found := first_difference(paired.losses):
+        if found := first_difference(paired.losses, paired.evaluations):
             epochs = len(paired.losses)
             yield f"in epoch {found.epoch} of {epochs} their runs show different trainings: {found.words}"
 
@@ -113,7 +148,11 @@ def _wrong_evaluations(records: Mapping[str, Mapping], evaluations: Iterable[Map
     for evaluation in evaluations:
         for run_id, evaluated in evaluation["runs"].items():
             record = records.get(run_id)
-            if record is None or record["weights"] is None or agrees(record, evaluated):
+            if record is None or record["weights"] is None:
+                continue
+            if sentence := wrong_epoch(evaluated["audit"], run_id):
+                wrong.setdefault((group_of(record), Trainer.of(record["run"]).name), sentence)
+            if agrees(record, evaluated):
                 continue
             result, evaluator = record["result"], Trainer.parse(evaluated["trainer"])
             wrong.setdefault(

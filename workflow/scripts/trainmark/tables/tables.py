@@ -18,7 +18,7 @@ from trainmark.plan.run import Run
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.record import PHASES, decode_loss, read_record
 from trainmark.records.resolved import batch_size_of
-from trainmark.records.result import communication_share
+from trainmark.records.result import communication_share, cpu_share
 from trainmark.tables.costs import costs_of
 from trainmark.tables.curves import TARGET_COLUMNS, reached_target
 from trainmark.tables.formatting import format_versions, number_ranges
@@ -138,7 +138,9 @@ def runs_table(
     integers = dict.fromkeys(
         ["diverged_step", "out_of_memory_epoch", "parameters", "batch_size", "optimizer_restarts"], "Int64"
     )
-    numbers_of_runs = dict.fromkeys([*METRICS, *SHARES.values(), *TARGET_COLUMNS, "communication_share"], "float64")
+    numbers_of_runs = dict.fromkeys(
+        [*METRICS, *SHARES.values(), *TARGET_COLUMNS, "communication_share", "cpu_share"], "float64"
+    )
     table = pd.DataFrame(rows).astype(integers | {"dropout": "boolean"} | numbers_of_runs)
     return with_machine_shares(table)
 
@@ -172,10 +174,11 @@ def _status(record: Mapping) -> dict:
 
 
 def _evaluation(entry: Mapping | None) -> dict:
-    """Which trainer evaluated the run's weights, "" for none, and whether its code has changed since."""
+    """Which trainer evaluated the weights, "" for none, whether its code has changed since, and what it replayed."""
     return {
         "evaluated_by": Trainer.parse(entry["trainer"]).name if entry else "",
         "evaluated_by_other_code": bool(entry and not entry["current_code"]),
+        "audited_epoch": entry["audit"]["epoch"] if entry and entry["audit"] else None,
     }
 
 
@@ -188,6 +191,7 @@ def _measurements(record: Mapping) -> dict:
             for name, (_, path) in COLUMNS.items()
         },
         "communication_share": communication_share(record),
+        "cpu_share": cpu_share(record),
         "energy_reason": record["energy"]["reason"],
         **{f"phases.{phase}": record["phases_seconds"][phase] for phase in PHASES},
         "wall_seconds": record["wall_seconds"],

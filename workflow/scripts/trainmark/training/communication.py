@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 
+from trainmark.errors import MeasurementError
 from trainmark.frameworks.adapter import Adapter
 from trainmark.machine.ranks import Ranks
 from trainmark.recipes.batch_order import EpochFeed
@@ -38,7 +39,8 @@ def measure_communication(
     feed, pairs: from `part_to_time`, the feed of all ranks together. Its training goes on from the adapter's weights,
         which are of no use afterwards.
 
-    Raises MeasurementError if some rank can't train alone, for lack of memory for example.
+    Raises MeasurementError if some rank can't train alone, for lack of memory for example, or counts other samples,
+    batches or updates than it was given.
     """
     share = feed.shard(ranks.rank, ranks.size)
     singles: list[Adapter] = []
@@ -50,12 +52,19 @@ def measure_communication(
     ranks.all_measured(prepare)
     seconds: dict[str, list[float]] = {"together_seconds": [], "alone_seconds": []}
     both = [("together_seconds", adapter, feed), ("alone_seconds", singles[0], share)]
+    problem = ""
     for pair in range(pairs + 1):
         for name, trained, part in both[:: 1 if pair % 2 else -1]:
+            before = trained.counted()["updates"]
             took_seconds = seconds_of(partial(_train, trained, part), ranks)
+            problem = problem or part.wrong_counts(trained.counted(), before + part.steps) or ""
             if pair:  # the first one warms caches
                 seconds[name].append(took_seconds)
-    return {"steps": feed.steps, **seconds}
+    of_ranks = ranks.all_values((singles[0].counted()["samples"], problem))
+    for rank, (_, wrong) in enumerate(of_ranks):
+        if wrong:
+            raise MeasurementError(f"rank {rank}: the framework {wrong}")
+    return {"steps": feed.steps, "samples": feed.samples, "alone_samples": [count for count, _ in of_ranks], **seconds}
 
 
 def seconds_of(train: Callable[[], object], ranks: Ranks) -> float:

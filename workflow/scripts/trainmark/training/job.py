@@ -24,6 +24,7 @@ class Job:
     code: digests of the code that the run depends on, as the record holds them (`code_digests`).
     checkpoint_folder: the run's own folder for checkpoints.
     checkpoint_seconds: minimum time between two checkpoints.
+    audited_epochs: those of which one is kept for the audit, if its weights are kept.
     order: the run's position in the workflow's order, as the record holds it; None for a run started by hand.
     call: time at which the workflow was started; None for a run started by hand.
     packed_folder: folder of the dataset's packed store, if the run reads its images from there.
@@ -47,6 +48,7 @@ class Job:
     peaks_folder: Path = PEAKS_FOLDER
     tuned_threads: int | None = None
     ranks: Ranks = ALONE
+    audited_epochs: range = range(0)
 
     @property
     def threads(self) -> int:

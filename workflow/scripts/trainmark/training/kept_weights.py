@@ -17,21 +17,22 @@ from trainmark.files.whole import part_of, written_whole
 from trainmark.networks.graph import Architecture
 from trainmark.recipes.initial_weights import Weights, read_arrays
 from trainmark.records.evaluation import REMOVED_FILE
+from trainmark.training.audited_epoch import FILE_NAME as AUDIT_FILE
 
 FILE_NAME = "weights.npz"
 
 
-def write_weights(file: Path, weights: Weights, trained: Mapping[str, ArrayLike]) -> dict:
-    """Write the arrays by name, in float32, and return the record's entry: name and SHA-256 of the file.
+def write_weights(file: Path, weights: Weights, trained: Mapping[str, ArrayLike], audit: Mapping | None = None) -> dict:
+    """Write the arrays by name, in float32, and return the record's entry: name, SHA-256 and audit.
 
-    trained: what was trained: classes, recipe and dataset.
+    trained: what was trained: classes, recipe and dataset. audit: see `AuditedEpoch.kept`.
 
     Raises OSError, and leaves no partial file, where they can't be written.
     """
     with written_whole(file) as part:
         write_arrays(part, {**trained, **{name: np.asarray(array, np.float32) for name, array in weights.items()}})
         sha256 = sha256_of(part)
-    return {"file": file.name, "sha256": sha256}
+    return {"file": file.name, "sha256": sha256, "audit": audit}
 
 
 def remove_weights(file: Path) -> None:
@@ -40,7 +41,13 @@ def remove_weights(file: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def read_weights(record_file: Path, record: dict, architecture: Architecture) -> Weights:
+def remove_arrays(file: Path) -> None:
+    """Remove the weights of a run and its audited epoch."""
+    for path in (file, part_of(file.with_name(AUDIT_FILE)), file.with_name(AUDIT_FILE)):
+        path.unlink(missing_ok=True)
+
+
+def read_weights(record_file: Path, record: Mapping, architecture: Architecture) -> Weights:
     """Read the weights that a record names. Raises RecordError where the file is missing or holds other ones."""
     file = record_file.with_name(record["weights"]["file"])
     if not file.is_file():

@@ -17,6 +17,7 @@ from trainmark.machine.watch import Watch
 from trainmark.networks.layers import training_flops
 from trainmark.plan.run import Run
 from trainmark.recipes.batch_order import EpochFeed
+from trainmark.recipes.initial_weights import Weights, sha256_of_weights
 from trainmark.recipes.outputs import Evaluation
 from trainmark.recipes.recipe import DTYPE, recipe_values
 from trainmark.recipes.resolved import ResolvedTraining
@@ -37,16 +38,38 @@ class Unfinished:
 
     losses: loss of each step. seconds: training time. waiting_seconds: time for which the training waited for batches;
     None if its inputs are in memory.
+    moments, cpu_seconds, share_losses: see `epochs` in record.schema.json.
     """
 
     losses: list[float] = field(default_factory=list)
     seconds: float = 0.0
     waiting_seconds: float | None = None
+    moments: list[float] = field(default_factory=list)
+    cpu_seconds: float = 0.0
+    share_losses: list[float] | None = None
 
     @property
     def steps(self) -> int:
         """Number of steps trained."""
         return len(self.losses)
+
+
+@dataclass
+class Part:
+    """A trained part of an epoch.
+
+    losses: loss of each step, (steps,). share_losses: those of the rank's share alone; None with one worker, and where
+        the engine has none.
+    seconds, waiting_seconds: see `Unfinished`.
+    moments: when this rank came, began, was done and went on, see `epochs` in record.schema.json.
+    """
+
+    losses: np.ndarray
+    share_losses: np.ndarray | None
+    seconds: float
+    waiting_seconds: float | None
+    moments: Sequence[float]
+    cpu_seconds: float
 
 
 @dataclass
@@ -62,6 +85,7 @@ class Progress:
     """
 
     curves: list[dict] = field(default_factory=list)
+    epochs: list[dict] = field(default_factory=list)
     scored_texts: list[dict] = field(default_factory=list)
     steps: int = 0
     parts: int = 0
@@ -77,6 +101,7 @@ class Progress:
     initial_evaluation: dict | None = None
     step_evaluations: list[dict] = field(default_factory=list)
     machine: list[dict] = field(default_factory=list)
+    audit: dict | None = None
     unfinished: Unfinished = field(default_factory=Unfinished)
 
     @property
@@ -107,6 +132,7 @@ class RunMeasurements:
             "parameters": resolved.architecture.parameter_count(),
             "dropout": resolved.architecture.has_dropout,
             "dtype": DTYPE,
+            "initial_weights_sha256": None,
         }
         self._class_names = manifest["class_names"]
         self._dataset = {
@@ -157,15 +183,15 @@ class RunMeasurements:
 
     def snapshot(self, device_mib: float | None) -> dict:
         """Return the progress and the phase times so far, for a checkpoint. device_mib: peak GPU memory so far."""
-        self.progress.sessions[-1]["held_seconds"][1] = time.monotonic()
         self._note_peaks(device_mib)
         self._read_watch()
+        self.progress.sessions[-1]["held_seconds"][1] = time.monotonic()  # not before what the watch has counted
         return asdict(self.progress) | {"phases_seconds": self.phase_times.until_now()[0]}
 
     def resume(self, epoch: int, snapshot: Mapping) -> None:
         """Continue from the `snapshot` that an earlier process took after `epoch`. Restart time is in no phase."""
         self.progress = Progress(**{name: snapshot[name] for name in Progress.__dataclass_fields__})
-        self.progress.unfinished = Unfinished(**snapshot["unfinished"])
+        self.progress.unfinished = Unfinished(**snapshot["unfinished"] | {"moments": []})  # of another clock, perhaps
         restart_seconds = self.phase_times.resume(snapshot["phases_seconds"])
         if self.progress.sessions[-1]["first_epoch"] != epoch + 1:  # an epoch in two processes is a warm-up
             self.phase_times.move("steady", "warm_up", self.progress.unfinished.seconds)
@@ -194,6 +220,10 @@ class RunMeasurements:
         else:
             self.progress.training_joules += now_joules - before_joules
 
+    def note_initial_weights(self, weights: Weights) -> None:
+        """Record the digest of the weights that the framework was built with, as it returns them."""
+        self._network["initial_weights_sha256"] = sha256_of_weights(weights)
+
     def note_initial_evaluation(self, evaluation: Evaluation) -> None:
         """Record the evaluation of the test split before training."""
         self.progress.initial_evaluation = encode_evaluation(evaluation)
@@ -207,17 +237,18 @@ class RunMeasurements:
         earlier = self.progress.counted | {"updates": before}  # an optimizer counts its updates over all epochs
         self.progress.counted = {name: earlier[name] + counted[name] for name in earlier}
 
-    def add_part(self, losses: np.ndarray, seconds: float, waiting_seconds: float | None) -> None:
-        """Add a part of the current epoch, which may be all of it.
-
-        losses: loss of each step, (steps,). seconds, waiting_seconds: see `Unfinished`.
-        """
+    def add_part(self, part: Part) -> None:
+        """Add a part of the current epoch, which may be all of it."""
         unfinished = self.progress.unfinished
-        unfinished.losses += losses.tolist()
-        unfinished.seconds += seconds
-        if waiting_seconds is not None:
-            unfinished.waiting_seconds = (unfinished.waiting_seconds or 0.0) + waiting_seconds
-        self.progress.steps += len(losses)
+        unfinished.losses += part.losses.tolist()
+        unfinished.seconds += part.seconds
+        if part.waiting_seconds is not None:
+            unfinished.waiting_seconds = (unfinished.waiting_seconds or 0.0) + part.waiting_seconds
+        if part.share_losses is not None:
+            unfinished.share_losses = (unfinished.share_losses or []) + part.share_losses.tolist()
+        unfinished.moments = [*(unfinished.moments or part.moments)[:2], *part.moments[2:]]
+        unfinished.cpu_seconds += part.cpu_seconds
+        self.progress.steps += len(part.losses)
         self.progress.parts += 1
 
     def add_step_evaluation(self, evaluation: Evaluation) -> None:
@@ -226,8 +257,11 @@ class RunMeasurements:
         where = {"epoch": self.epoch, "step": progress.steps, "training_seconds": progress.training_seconds}
         progress.step_evaluations.append(where | encode_evaluation(evaluation))
 
-    def add_epoch(self, feed: EpochFeed, part: str, evaluations: Evaluations) -> dict:
-        """Add the current epoch to the curves and return its entry. part: "warm_up" or "steady"."""
+    def add_epoch(self, feed: EpochFeed, part: str, evaluations: Evaluations, weights_sha256: str | None) -> dict:
+        """Add the current epoch to the curves and return its entry.
+
+        part: "warm_up" or "steady". weights_sha256: see `epochs` in record.schema.json.
+        """
         progress, unfinished = self.progress, self.progress.unfinished
         weights = feed.batch_sizes()[: unfinished.steps]  # all steps, unless the run diverged
         entry = {
@@ -235,11 +269,19 @@ class RunMeasurements:
             "part": part,
             "seconds": unfinished.seconds,
             "waiting_seconds": unfinished.waiting_seconds,
+            "batches_sha256": feed.batches_sha256(),
             "batch_loss": encode_loss(float(np.average(unfinished.losses, weights=weights))),
             "step_losses": encode_step_losses(unfinished.losses),
             "evaluations": {split: encode_evaluation(evaluation) for split, evaluation in evaluations.items()},
         }
         progress.curves.append(entry)
+        share_losses = unfinished.share_losses
+        progress.epochs.append({
+            "moments": unfinished.moments,
+            "cpu_seconds": unfinished.cpu_seconds,
+            "share_losses": None if share_losses is None else encode_step_losses(share_losses),
+            "weights_sha256": weights_sha256,
+        })  # fmt: skip
         progress.last_loss = unfinished.losses[-1]
         progress.unfinished = Unfinished()
         progress.machine += self.watch.after(self.epoch or 0)
@@ -291,6 +333,7 @@ class RunMeasurements:
             "sessions": self._sessions(),
             "phases_seconds": phases_seconds,
             "wall_seconds": wall_seconds,
+            "epochs": self.progress.epochs[: len(self.progress.curves)],
             "machine": list(self.progress.machine),
             "energy": self._energy(),
             "memory": self._memory(),
@@ -303,6 +346,7 @@ class RunMeasurements:
         weights: dict | None = None,
         peak: dict | None = None,
         communication: dict | None = None,
+        replays: list[dict] | None = None,
         other_ranks: Sequence[dict] = (),
     ) -> dict:
         """Build the record of a run, after `end`.
@@ -310,11 +354,12 @@ class RunMeasurements:
         diverged, out_of_memory: why the run was ended early, as in the record; None otherwise.
         weights: the value returned by `kept_weights.write_weights`.
         communication: the value returned by `communication.measure_communication`.
+        replays: the value returned by `rank_check.RankCheck.replays`.
         other_ranks: `of_rank` of the ranks after this one.
         """
         progress, job = self.progress, self._job
         curves = list(progress.curves)  # copied once: the memory watch may build a record in its own thread
-        of_this = self.of_rank()
+        of_this, of_sharing = self.of_rank(), {"communication": communication, "replays": replays}
         return {
             "schema_version": SCHEMA_VERSION,
             "run": self._run,
@@ -336,7 +381,7 @@ class RunMeasurements:
             "compilation_cache": progress.compilation_cache,
             "resumes": len(of_this["sessions"]) - 1,
             **of_this,
-            **(of_all_ranks([of_this, *other_ranks]) | {"communication": communication} if other_ranks else {}),
+            **(of_all_ranks([of_this, *other_ranks]) | of_sharing if other_ranks else {}),
             "disturbed": disturbance_of([of_this, *other_ranks]),
             "other_attempts": [],
             "peak": peak,

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -25,19 +26,26 @@ from trainmark.recipes.recipe import DTYPE, Recipe
 from trainmark.recipes.resolved import ResolvedTraining
 from trainmark.recipes.stream import Stream
 from trainmark.records.result import part_steps
+from trainmark.records.step_losses import decode_step_losses
+from trainmark.training.audited_epoch import FILE_NAME as AUDIT_FILE
+from trainmark.training.audited_epoch import AuditedEpoch
 from trainmark.training.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
 from trainmark.training.clock_check import ClockCheck
 from trainmark.training.communication import measure_communication, part_to_time
 from trainmark.training.job import Job
-from trainmark.training.kept_weights import remove_weights, write_weights
+from trainmark.training.kept_weights import remove_arrays, remove_weights, write_weights
 from trainmark.training.pace import PaceMeter, StepCallback
 from trainmark.training.peak import measure_peak, shared_peak
 from trainmark.training.phases import PhaseTimes
-from trainmark.training.progress import RunMeasurements
+from trainmark.training.progress import Part, RunMeasurements
+from trainmark.training.rank_check import RankCheck
 from trainmark.training.status import divergence
+from trainmark.training.thread_check import ThreadCheck
 
 CHECKPOINT_SHARE = 0.05
 """A checkpoint is written once the time to write the last one is at most this fraction of the time since then."""
+
+Value = TypeVar("Value")
 
 EpochCallback = Callable[[dict], None]
 """Called after each epoch with its entry in the curves."""
@@ -60,7 +68,11 @@ class Training:
         self.measurements = RunMeasurements(run, self.resolved, job, phase_times)
         self._loaded: Adapter | None = None
         self._training_data: Split | None = None  # of several workers, opened by `_prepare`
-        self._check: ClockCheck  # made by `_prepare`
+        self._check: ClockCheck  # these are made by `_prepare`
+        self._threads: ThreadCheck
+        self._ranks_check: RankCheck
+        self._settled: tuple[float, float]  # moment and CPU seconds when this rank last had done its work
+        self._single: Adapter | None = None
         self._labels: dict[str, np.ndarray] = {}
         self._stream: Stream | None = None
         self._pace: PaceMeter  # of a stream, made with it
@@ -69,6 +81,7 @@ class Training:
         self._cost_seconds: float
         self._writing = threading.Lock()
         self._is_trained = False
+        self._audited: AuditedEpoch | None = None  # of the first rank of an audited run, made by `_prepare`
 
     def train(self, on_epoch: EpochCallback, on_resume: ResumeCallback, on_step: StepCallback) -> dict:
         """Train from a fresh model, or resume from the newest checkpoint, and return the record.
@@ -78,8 +91,8 @@ class Training:
         Divergence and running out of memory are results and are recorded; they raise nothing. Raises
 
         DeviceError: the framework is not installed, does not see the run's device, or trains on another one.
-        MeasurementError: the adapter does not wait for its device, or its counts of samples, batches or updates are
-        not those of the epoch.
+        MeasurementError: the adapter does not wait for its device, its counts of samples, batches or updates are not
+        those of the epoch, its threads change, or its ranks train different networks or other shares than theirs.
         PrecisionError: the framework computes in 16 bits.
         """
         try:
@@ -96,10 +109,13 @@ class Training:
         with self._writing:
             self._is_trained = True
         self.measurements.end(self._device_memory_mib())
+        replays = None if diverged else self._after_training("share of each rank", self._replays)
+        self._ranks_check.judge(replays or [])
         record = self.measurements.record(
             diverged=diverged,
             weights=weights,
             peak=None if diverged else self._after_training("peak", self._peak),
+            replays=replays,
             communication=None if diverged else self._after_training("communication", self._communication),
             other_ranks=self._ranks.all_values(self.measurements.of_rank())[1:],
         )
@@ -123,6 +139,7 @@ class Training:
         if self._ranks.size > 1:
             raise DeviceError(f"{message} (memory_limit_mib); allowed: a smaller batch, more workers or a higher limit")
         remove_weights(self.job.weights_file)
+        remove_arrays(self.job.weights_file)
         return self._out_of_memory(resident_mib, message)
 
     def _out_of_memory(self, resident_mib: float, message: str) -> dict:
@@ -152,21 +169,41 @@ class Training:
         """Return `communication` of the record; None for one worker."""
         if self._training_data is None:
             return None
-        inputs, labels = self._training_data
-        if self._stream:
-            self._pace.begin_epoch(0, 0)  # of no epoch
 
         def alone() -> Adapter:
-            adapter = create_adapter(self.run.trainer.framework, self.job.threads)
-            self._build(adapter, self._adapter.weights())
-            adapter.load(split="train", inputs=inputs, labels=labels)
-            return adapter
+            single = self._alone()
+            single.set_weights(self._adapter.weights())
+            return single
 
         feed, seconds = self._feed(self.run.epochs), self.measurements.progress.curves[-1]["seconds"]
         part, pairs = part_to_time(feed, self._ranks.from_first(lambda: seconds / feed.steps))
         return measure_communication(self._adapter, alone, part, pairs, self._ranks)
 
-    def _after_training(self, what: str, measure: Callable[[], dict | None]) -> dict | None:
+    def _replays(self) -> list[dict] | None:
+        """Return `replays` of the record; None for one worker."""
+        if self._ranks.size == 1:
+            return None
+        progress = self.measurements.progress
+        losses = {
+            entry["epoch"]: decode_step_losses(own["share_losses"] or entry["step_losses"])[0]
+            for entry, own in zip(progress.curves, progress.epochs, strict=True)
+        }
+        return self._ranks_check.replays(self._alone, losses)
+
+    def _alone(self) -> Adapter:
+        """Return an adapter for one worker, with the network and the training data of this run."""
+        if self._single is None:
+            assert self._training_data is not None, "there are several workers"
+            if self._stream:
+                self._pace.begin_epoch(0, 0)  # of no epoch
+            adapter = create_adapter(self.run.trainer.framework, self.job.threads)
+            self._build(adapter, self._adapter.weights())
+            inputs, labels = self._training_data
+            adapter.load(split="train", inputs=inputs, labels=labels)
+            self._single = adapter
+        return self._single
+
+    def _after_training(self, what: str, measure: Callable[[], Value]) -> Value | None:
         """Return what a function measures; None, with a line in the log, if it can't be measured."""
         with self.phase_times.phase("peak"):
             try:
@@ -194,7 +231,9 @@ class Training:
         with phase_times.phase("build"):
             self._build(adapter, self.resolved.initial_weights(self.run.repeat))
             adapter.synchronize()
-        adapter.check_precision("weights", adapter.weights())
+        weights = adapter.weights()
+        adapter.check_precision("weights", weights)
+        measurements.note_initial_weights(weights)
         if self._ranks.size > 1:
             self._training_data = splits["train"]
         with phase_times.phase("transfer", adapter.synchronize):
@@ -214,15 +253,22 @@ class Training:
         self._check = ClockCheck(adapter)
         self._check.after(clock.seconds)
         measurements.provenance["thread_pools"] = thread_pools() + adapter.thread_pools()  # all are loaded now
+        self._threads = ThreadCheck(adapter)
+        self._ranks_check = RankCheck(adapter, self._ranks, self.resolved.architecture.parameters(), self.run.epochs)
         adapter.set_state(state)
         if checkpoint:
             measurements.resume(checkpoint.epoch, checkpoint.progress[self._ranks.rank])
             on_resume(checkpoint.epoch, checkpoint.step)
         else:
+            remove_arrays(self.job.weights_file)
             measurements.begin(clock.seconds, programs)
             if self.resolved.architecture.has_dropout:  # its training losses depend on the framework's own masks
                 with phase_times.phase("evaluation", adapter.synchronize):
                     measurements.note_initial_evaluation(self._evaluate("test"))
+
+        if self.job.audited_epochs and self.job.keep_weights and self._ranks.rank == 0:
+            audit_file, kept = self.job.weights_file.with_name(AUDIT_FILE), measurements.progress.audit
+            self._audited = AuditedEpoch(audit_file, adapter, self.job.audited_epochs, kept)
 
     def _build(self, adapter: Adapter, weights: Weights) -> None:
         adapter.build(
@@ -301,7 +347,8 @@ class Training:
 
         def write() -> dict | None:
             try:
-                return write_weights(self.job.weights_file, self._adapter.weights(), self.measurements.trained)
+                trained, kept = self.measurements.trained, self.measurements.progress.audit
+                return write_weights(self.job.weights_file, self._adapter.weights(), trained, kept)
             except OSError as error:
                 print(f"the trained weights were not written: {error}", flush=True)
             return None
@@ -337,8 +384,13 @@ class Training:
         if not done and self.resolved.epochs_before_optimizer(epoch, self.run.epochs) == epoch - 1 > 0:
             with self.phase_times.phase("build", self._adapter.synchronize):
                 self._adapter.restart_optimizer(self._built)
+        if self._audited and not done:
+            with self.phase_times.phase("checkpoint"):
+                self._audited.begin(epoch)
         if self._stream:
             self._pace.begin_epoch(epoch, done)
+        if not done:
+            self._ranks_check.before_epoch(epoch, feed)
         for part in feed.parts(self._part_steps)[done // (self._part_steps or 1) :]:
             self._train_part(part, phase)
             unfinished = measurements.progress.unfinished
@@ -353,7 +405,11 @@ class Training:
         progress = measurements.progress
         losses = np.array(progress.unfinished.losses)
         diverged = divergence(epoch, progress.steps - len(losses), losses, progress.last_loss, evaluations)
-        return measurements.add_epoch(feed, phase, evaluations), diverged
+        if self._audited and not diverged:
+            with self.phase_times.phase("checkpoint"):
+                progress.audit = self._audited.end(epoch)
+        weights_sha256 = None if diverged else self._ranks_check.after_epoch(epoch)
+        return measurements.add_epoch(feed, phase, evaluations, weights_sha256), diverged
 
     @property
     def _part_steps(self) -> int | None:
@@ -365,17 +421,24 @@ class Training:
         joules = measurements.meter.joules()
         waited_seconds = self._stream.waiting_seconds if self._stream else 0.0
         with self.phase_times.phase(phase, self._settle) as clock:
+            (came, _), began, cpu_seconds = self._settled, time.monotonic(), time.process_time()
             losses = adapter.train_epoch(part)
+        ended = time.monotonic()
+        done, cpu_seconds_then = self._settled
+        share_losses = getattr(adapter, "share_losses", None)
         keep_locks()
+        self._threads.after(measurements.epoch or 0)
         measurements.add_energy(joules)
         self._check.after(clock.seconds)
         measurements.count(adapter.counted(), part)
         waiting_seconds = self._stream.waiting_seconds - waited_seconds if self._stream else None
-        measurements.add_part(losses, clock.seconds, waiting_seconds)
+        moments, cpu_seconds = (came, began, done, ended), cpu_seconds_then - cpu_seconds
+        measurements.add_part(Part(losses, share_losses, clock.seconds, waiting_seconds, moments, cpu_seconds))
 
     def _settle(self) -> None:
         """Wait for the device and the other ranks: between two such moments passes the time of the slowest rank."""
         self._adapter.synchronize()
+        self._settled = time.monotonic(), time.process_time()
         self._ranks.wait()
 
     def _evaluate(self, split: str) -> Evaluation:

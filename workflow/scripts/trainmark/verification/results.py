@@ -146,9 +146,14 @@ def _check_weights(file: Path, record: Mapping) -> bool:
         entry = read_evaluation_of_removed(file.with_name("record.json"), record)
         if entry and agrees(record, entry):
             return True
-        raise DataError(f"{file}, the trained weights of a run, is missing; {AGAIN}")
-    if sha256_of(file) != record["weights"]["sha256"]:
-        raise DataError(f"{file} was changed, or is of another run: its SHA-256 is not the one in the record; {AGAIN}")
+    for entry in filter(None, (record["weights"], record["weights"]["audit"])):
+        path, again = file.with_name(entry["file"]), "delete the record beside it, and snakemake trains the run again"
+        if not path.is_file():
+            raise DataError(f"{path}, of the weights of a run, is missing; {again}")
+        if sha256_of(path) != entry["sha256"]:
+            raise DataError(
+                f"{path} was changed, or is of another run: its SHA-256 is not the one in the record; {again}"
+            )
     return False
 
 
