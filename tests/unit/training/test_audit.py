@@ -272,7 +272,7 @@ def test_the_plan_draws_the_same_repeats_for_all_trainers_once(tmp_path, epochs,
 
     first = drawn(Trainer("chainer", "cpu"))
     assert len(first) == audited
-    for each in epochs:  # the parts of a run, once each or more often
+    for each in epochs:  # the parts of the runs of one length do not overlap
         parts = {tuple(part) for (of_run, _), part in first.items() if of_run == each}
         assert len(set(sum(parts, ()))) == len(sum(parts, ())) <= each
     if len(epochs) == 1:

@@ -22,10 +22,11 @@ SAMPLES_ALLOWED = 1e-3
 """Share of the test samples that the two may classify differently (one sample in any case): their two best classes may
 be too close to each other."""
 
+RECORD_AGAIN = "delete the record beside it, and snakemake trains the run again"
+"""What to do about a file beside a record that is missing or not the record's."""
+
 _FILES = JsonFiles("cross-evaluation", SCHEMA_FILE, RecordError, "delete it, and snakemake evaluates again")
-_OF_REMOVED = JsonFiles(
-    "cross-evaluation", SCHEMA_FILE, RecordError, "delete the record beside it, and snakemake trains the run again"
-)
+_OF_REMOVED = JsonFiles("cross-evaluation", SCHEMA_FILE, RecordError, RECORD_AGAIN)
 
 
 write_evaluation, read_evaluation = _FILES.write, _FILES.read

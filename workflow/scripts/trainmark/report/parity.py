@@ -27,7 +27,7 @@ def certified(certificate: Mapping | None) -> dict | None:
     return {
         "file": file,
         "settings": certificate["settings"],
-        "headings": [STAGE_TITLES[stage] for stage in shown] + [EPOCHS[what] for what in epochs],
+        "headings": [*(STAGE_TITLES[stage] for stage in shown), *epochs.values()],
         "pairs": [
             {key: pair[key] for key in ("first", "second", "parity", "sentence")}
             | {"refused": pair["parity"] in REFUSED, "cells": _cells(pair, f"{file} {number}", shown, epochs)}

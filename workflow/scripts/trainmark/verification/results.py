@@ -26,7 +26,7 @@ from trainmark.plan.plan_file import read_plan, refuse_other_folders
 from trainmark.plan.products import MANIFEST, PAPER_FILES
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import DATASET, FRAMEWORK
-from trainmark.records.evaluation import agrees, read_evaluation_of_removed
+from trainmark.records.evaluation import RECORD_AGAIN, agrees, read_evaluation_of_removed
 from trainmark.records.record import AGAIN
 from trainmark.report.collected import collected, write_tables
 from trainmark.report.figures.data import read_data
@@ -147,12 +147,12 @@ def _check_weights(file: Path, record: Mapping) -> bool:
         if entry and agrees(record, entry):
             return True
     for entry in filter(None, (record["weights"], record["weights"]["audit"])):
-        path, again = file.with_name(entry["file"]), "delete the record beside it, and snakemake trains the run again"
+        path = file.with_name(entry["file"])
         if not path.is_file():
-            raise DataError(f"{path}, of the weights of a run, is missing; {again}")
+            raise DataError(f"{path}, of the weights of a run, is missing; {RECORD_AGAIN}")
         if sha256_of(path) != entry["sha256"]:
             raise DataError(
-                f"{path} was changed, or is of another run: its SHA-256 is not the one in the record; {again}"
+                f"{path} was changed, or is of another run: its SHA-256 is not the one in the record; {RECORD_AGAIN}"
             )
     return False
 
