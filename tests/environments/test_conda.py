@@ -122,7 +122,8 @@ def test_the_curves_equal_those_of_the_venv(folder, tmp_path):
     assert len(inside) == 3 and inside.keys() == outside.keys()
     for record, other in zip(inside.values(), outside.values(), strict=True):
         assert trained(record) == trained(other)
-        assert record["weights"] == other["weights"], "with their SHA-256"
+        sums = [each["weights"] and each["weights"]["sha256"] for each in (record, other)]
+        assert sums[0] == sums[1]
     assert sum(record["weights"] is not None for record in inside.values()) == 2
 
 
