@@ -23,7 +23,7 @@ CAMPAIGNS := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/adversary/pla
 .PHONY: all paper paper-archive report test gpu-check expected torch torch-cpu workers cluster clean help lint coverage test-slow test-parity test-faults \
   test-adversary test-load test-gpu test-benchmarks test-cluster test-environments test-fresh test-real-data certify-networks \
   bench-imagenet bench-loading bench-records bench-verdicts \
-  bench-intervals bench-loops bench-own bench-workers bench-clipped bench-start bench-cluster bench-matrices \
+  bench-intervals bench-loops bench-own bench-replays bench-workers bench-clipped bench-start bench-cluster bench-matrices \
   bench-workflow lock gpu-quick prepare images plants honest
 
 ##@ For users
@@ -180,6 +180,9 @@ bench-own: $(VENV)/.installed-dev ## our own layers and update rules beside the 
 
 bench-clipped: $(VENV)/.installed ## test losses of keras-mnist as Keras of 2017 computed them (needs its runs in results/): seconds
 	@$(BENCHMARK)/clipped_loss.py
+
+bench-replays: $(VENV)/.installed ## how much replays of audited epochs differ (REPLAYS=3; needs runs in results/ with keep_weights: true): a minute
+	@$(BENCHMARK)/replays.py $(if $(REPLAYS),--replays $(REPLAYS))
 
 # Also on a machine that does other work: it prints minima and their ratios.
 bench-start: $(VENV)/.installed ## seconds to the first step beside the bare import (ROUNDS=3): some minutes

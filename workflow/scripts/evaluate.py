@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from trainmark.console import Terminal, redirect_output
-from trainmark.errors import failing_in_one_sentence
+from trainmark.errors import exit_at_once, failing_in_one_sentence
 from trainmark.frameworks.registry import create_adapter, set_environment
 from trainmark.machine import gpus
 from trainmark.machine.locks import hold_device
@@ -67,3 +67,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    exit_at_once(0)

@@ -79,3 +79,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    exit_at_once(0)

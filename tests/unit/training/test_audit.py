@@ -255,7 +255,7 @@ def test_a_kept_epoch_is_read_as_it_was(tmp_path):
     assert AuditedEpoch(file, one, range(1, 3), kept).kept is None, "the next epoch is kept instead"
 
 
-@pytest.mark.parametrize(("epochs", "repeats", "audited"), [([2], 1, 1), ([6], 6, 3), ([5, 20], 8, 3), ([1], 3, 1)])
+@pytest.mark.parametrize(("epochs", "repeats", "audited"), [([2], 1, 1), ([6], 6, 2), ([5, 20], 8, 2), ([1], 3, 1)])
 def test_the_plan_draws_the_same_repeats_for_all_trainers_once(tmp_path, epochs, repeats, audited):
     path = tmp_path / "plan.json"
     experiment = settings() | {"epochs": epochs, "repeats": repeats}
@@ -272,9 +272,6 @@ def test_the_plan_draws_the_same_repeats_for_all_trainers_once(tmp_path, epochs,
 
     first = drawn(Trainer("chainer", "cpu"))
     assert len(first) == audited
-    for each in epochs:  # the parts of the runs of one length do not overlap
-        parts = {tuple(part) for (of_run, _), part in first.items() if of_run == each}
-        assert len(set(sum(parts, ()))) == len(sum(parts, ())) <= each
-    if len(epochs) == 1:
-        assert sorted(sum(map(tuple, first.values()), ())) == [*range(1, epochs[0] + 1)]
+    assert {of_run for of_run, _ in first} == {max(epochs)}
+    assert sorted(sum(map(tuple, first.values()), ())) == [*range(1, max(epochs) + 1)]
     assert drawn(Trainer("torch", "gpu")) == first

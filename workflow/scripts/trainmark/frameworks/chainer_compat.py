@@ -37,15 +37,13 @@ def _restore_numpy() -> None:
             setattr(numpy, name, value)
 
 
-def _stand_in_for_distutils() -> None:
-    """Replace numpy.distutils, removed with Python 3.12; Chainer imports it for a check that it makes only on macOS."""
-    system_info: Any = types.ModuleType("numpy.distutils.system_info")
-    system_info.get_info = lambda name: {}
-    package: Any = types.ModuleType("numpy.distutils")
-    package.system_info = system_info
-    sys.modules.setdefault("numpy.distutils", package)
-    sys.modules.setdefault("numpy.distutils.system_info", system_info)
-    numpy.distutils = package
+def _leave_out_environment_check() -> None:
+    """Replace a check that only warns, of packages that Chainer may use. It takes a quarter of a second, needs
+    pkg_resources, and imports numpy.distutils, which was removed with Python 3.12.
+    """
+    module: Any = types.ModuleType("chainer._environment_check")
+    module.check = lambda: None
+    sys.modules.setdefault(module.__name__, module)
 
 
 def _restore_cupy() -> None:
@@ -63,7 +61,7 @@ def _restore_cupy() -> None:
 
 
 _restore_numpy()
-_stand_in_for_distutils()
+_leave_out_environment_check()
 _restore_cupy()
 
 if __name__ == "__main__":

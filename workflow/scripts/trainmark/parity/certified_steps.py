@@ -28,6 +28,12 @@ from trainmark.trainer import Trainer
 CERTIFIED_STEPS, LARGE_NETWORK_STEPS = 10, 5
 """Number of certified steps, and of those of a large network (see `whole_epochs.is_large`)."""
 
+NETWORK_STEPS = 3
+"""Number of steps of the stage `network`: the first of them is that of the stage `steps`, too."""
+
+NETWORK_RATE = 0.1
+"""Learning rate of the step of plain SGD, in numpy, whose weights the stage `network` evaluates."""
+
 EPOCH_STEPS = 2
 """Number of initial steps that are also taken as one epoch.
 
@@ -74,7 +80,8 @@ class Stage:
     """One of the trainings of a trace, all in float64. Each starts from the initial weights.
 
     masks: apply dropout with masks drawn by numpy; otherwise dropout is off.
-    plain: train with PLAIN_SGD instead of the recipe's optimizer, and reset to the initial weights before every step.
+    independent: take each of NETWORK_STEPS steps from the initial weights. What the optimizer makes of the weights is
+        not looked at; a step of plain SGD with the trainer's own gradients takes its place.
     also_as_epoch: also run the first EPOCH_STEPS steps as a single epoch, as runs do; this reveals a wrong batch order
         or state that is lost between steps.
     perturb_weights: start from slightly changed initial weights; only losses, gradients and weights of the steps are
@@ -82,32 +89,26 @@ class Stage:
     """
 
     masks: bool = False
-    plain: bool = False
+    independent: bool = False
     also_as_epoch: bool = False
     perturb_weights: bool = False
 
-    def optimizer(self, training: CertifiedTraining) -> Optimizer:
-        """Return the optimizer with which this stage of a training is trained."""
-        return PLAIN_SGD if self.plain else training.optimizer
-
-
-PLAIN_SGD = Optimizer("sgd", 0.1)
 
 STAGES = {
-    "network": Stage(plain=True),
     "steps": Stage(also_as_epoch=True),
     "perturbed copy": Stage(perturb_weights=True),
+    "network": Stage(independent=True),
     "masks": Stage(masks=True),
 }
 """The stages of a trace, in the order in which they are trained.
 
-network: the network by itself, each batch from the initial weights.
 steps: the recipe's training.
 perturbed copy: `steps` from initial weights changed in their last bit; shows how fast the training diverges from
 itself.
+network: the network by itself, each batch from the initial weights.
 masks: the recipe's training with dropout; left out if the network has none.
-Successive stages with the same optimizer share one build of the network. Masks cannot be removed once set, so
-`masks` is the last stage of its build.
+All share one build of the network, which some frameworks compile for as long as they train these steps. Masks cannot be
+removed once set, so `masks` is the last one.
 """
 
 
@@ -165,14 +166,10 @@ def _prepared_stages(
     adapter: ObservedAdapter, training: CertifiedTraining, device: str, stages: Mapping[str, Stage]
 ) -> Iterator[tuple[str, Stage, Weights]]:
     """Yield (name, stage, initial state) of each stage that applies, with the adapter in that state."""
-    built, state = None, {}
+    state = _build(adapter, training, device, "float64", training.optimizer, training.batches.shape[1])
     for name, stage in stages.items():
         if stage.masks and not training.architecture.has_dropout:
             continue
-        optimizer = stage.optimizer(training)
-        if built != optimizer:
-            built = optimizer
-            state = _build(adapter, training, device, "float64", optimizer, training.batches.shape[1])
         adapter.set_state(state)
         if stage.perturb_weights:
             adapter.set_weights(perturbed_weights(training.weights))
@@ -221,6 +218,7 @@ def _check_precision(
         training.weights,
         batches,
         training.optimizer,
+        training.splits["train"],
         lambda dtype, optimizer, observed: _build(
             adapter, training, device, dtype, optimizer, samples if observed else None
         ),
@@ -228,8 +226,8 @@ def _check_precision(
 
 
 def _trace_stage(adapter: ObservedAdapter, training: CertifiedTraining, stage: Stage, state: Weights) -> StageTrace:
-    optimizer = stage.optimizer(training)
-    checks_updates = not stage.perturb_weights  # which does not affect the class
+    checks_updates = not (stage.perturb_weights or stage.independent)  # a copy does not affect the class
+    batches = training.batches[:NETWORK_STEPS] if stage.independent else training.batches
     initial_weights = adapter.weights()
     epoch_losses, epoch_weights = np.zeros(0), None
     if stage.also_as_epoch:  # before the steps: they reuse its compiled functions and its room for losses
@@ -239,27 +237,24 @@ def _trace_stage(adapter: ObservedAdapter, training: CertifiedTraining, stage: S
         adapter.set_state(state)
     losses, gradients, weights, updates = [], [], [], []
     activations = Sketches.of({})
-    for step, batch in enumerate(training.batches, start=1):
-        is_restart = training.restarts and step == len(training.batches) // 2 + 1
-        if stage.plain:
-            adapter.set_state(state)
-        elif is_restart:
-            adapter.restart_optimizer(state)
-        if step == 1 or stage.plain or is_restart:
-            check = UpdateCheck(training.architecture, optimizer, adapter.weights())
-        if stage.masks:
-            adapter.set_masks(draw_masks(training.architecture, len(batch), training.seed, step))
+    for step, batch in enumerate(batches, start=1):
+        if _prepare_step(adapter, training, stage, state, step):
+            check = UpdateCheck(training.architecture, training.optimizer, adapter.weights())
         if step == 1 and not stage.perturb_weights:
             activations = _sketch_checked(adapter, "output", adapter.activations("train", batch, training=True))
         losses.append(adapter.train_epoch(EpochFeed(batch, len(batch), len(batch), dropout_seed=0))[0])
         gradient, final = adapter.gradients(), adapter.weights()
+        if stage.independent:
+            final |= {name: initial_weights[name] - NETWORK_RATE * array for name, array in gradient.items()}
         gradients.append(_sketch_checked(adapter, "gradient", gradient))
         weights.append(Sketches.of(final))
         if checks_updates:
             updates.append(check.check_step(gradient, final))
+    if stage.independent:
+        adapter.set_weights(final)
     evaluation, logits = (None, None) if stage.perturb_weights else _evaluate(adapter, training, stage)
     return StageTrace(
-        rule=optimizer.rule,
+        rule=training.optimizer.rule,
         losses=np.array(losses, np.float64),
         epoch_losses=epoch_losses,
         epoch_weights=epoch_weights,
@@ -275,12 +270,26 @@ def _trace_stage(adapter: ObservedAdapter, training: CertifiedTraining, stage: S
     )
 
 
+def _prepare_step(
+    adapter: ObservedAdapter, training: CertifiedTraining, stage: Stage, state: Weights, step: int
+) -> bool:
+    """Bring the adapter to the beginning of a step; return whether its optimizer knows nothing of earlier steps."""
+    is_restart = training.restarts and not stage.independent and step == len(training.batches) // 2 + 1
+    if stage.independent:
+        adapter.set_state(state)
+    elif is_restart:
+        adapter.restart_optimizer(state)
+    if stage.masks:
+        adapter.set_masks(draw_masks(training.architecture, training.batches.shape[1], training.seed, step))
+    return step == 1 or is_restart
+
+
 def _evaluate(adapter: ObservedAdapter, training: CertifiedTraining, stage: Stage) -> tuple[Sketches, np.ndarray]:
     """Return (outputs of every node, output of the last one) for the test samples."""
     outputs = adapter.activations("test", np.arange(len(training.splits["test"][1])), training=False)
     output = training.architecture.output
     # `predict`, from which runs compute their accuracy, is compiled separately, and tested in the simplest stages.
-    logits = adapter.predict("test") if stage.plain else outputs[output]
+    logits = adapter.predict("test") if stage.independent else outputs[output]
     adapter.check_precision("prediction", {output: logits})
     return _sketch_checked(adapter, "output", outputs), logits
 

@@ -203,7 +203,8 @@ def _stage_result(differences: dict[str, Any], first: StageTrace, second: StageT
     for key in STEP_SKETCHES:
         sketches += zip(getattr(first, key), getattr(second, key), strict=True)
     parity = class_of(_largest([differences]))
-    if differences["updates"] >= PARITY_CLASSES["rounding"]:  # one trainer or both do not follow the recipe's rule
+    if (differences["updates"] or 0.0) >= PARITY_CLASSES["rounding"]:
+        # One trainer or both do not follow the recipe's rule.
         parity = "different"
     elif not any(between) and all(a == b if a is None else a.equal(b) for a, b in sketches):
         parity = "bitwise"
@@ -269,15 +270,13 @@ class _Layers:
             weights += [array_difference(first.final, second.final, names) for names in layers]
             logits = array_difference({"": first.logits}, {"": second.logits}, [""])
         largest = {"losses": max(losses), "gradients": max(norms), "weights": max(weights), "evaluation": logits}
-        return largest | {"updates": max(float(max(stage.update_errors)) for stage in (first, second))}
+        errors = [*first.update_errors, *second.update_errors]
+        return largest | {"updates": float(max(errors)) if errors else None}
 
     def imprecise(self, trace: Trace) -> Iterator[str]:
-        """Yield a phrase about the first difference of a trainer from float64 or its rule that is too large."""
+        """Yield a phrase about the first difference of a trainer from float64 that is too large."""
         for one in [one for one in trace.precision if one.excess > 1][:1]:
-            where = format_location(
-                self._location("precision", 0, one.layer, RULE if one.what == "update" else one.what, one.difference),
-                "its rule",
-            )
+            where = format_location(self._location("precision", 0, one.layer, one.what, one.difference), rule="")
             yield (
                 f"{trace.trainer.name} is less precise than float32, or computes something else, in {where} (rounding "
                 f"explains at most {one.allowed:.1e})"
@@ -293,11 +292,10 @@ class _Layers:
         for layer in self._ops:
             difference = first.activations.difference(second.activations, [layer])
             yield self._location(stage, 1, layer, "forward", difference)
-        for step in range(1, len(first.update_errors) + 1):  # updates are judged in all steps, others until the cut
+        for step in range(1, max(len(first.losses), len(first.update_errors)) + 1):
             if step <= len(first.losses):
                 yield from self._step_locations(stage, step, first, second)
-            worse = max((first, second), key=lambda trace: trace.update_errors[step - 1])
-            yield self._location(stage, step, worse.update_layers[step - 1], RULE, float(worse.update_errors[step - 1]))
+            yield from self._broken_rule(stage, step, first, second)
         for step, losses in enumerate(zip(first.epoch_losses, second.epoch_losses, strict=True), start=1):
             yield self._location(stage, step, None, "epoch", scalar_difference(*losses))
         if first.epoch_weights and second.epoch_weights:  # both are cut at the same step
@@ -310,6 +308,13 @@ class _Layers:
                 yield self._location(stage, len(first.losses), layer, "evaluation", difference)
             difference = array_difference({"": first.logits}, {"": second.logits}, [""])
             yield self._location(stage, len(first.losses), self._output, "evaluation", difference)
+
+    def _broken_rule(self, stage: str, step: int, *traces: StageTrace) -> Iterator[Location]:
+        """Yield the larger difference of an update from its rule; all are judged, and all else until the cut."""
+        if step <= len(traces[0].update_errors):
+            worse = max(traces, key=lambda trace: trace.update_errors[step - 1])
+            error = float(worse.update_errors[step - 1])
+            yield self._location(stage, step, worse.update_layers[step - 1], RULE, error)
 
     def _step_locations(self, stage: str, step: int, first: StageTrace, second: StageTrace) -> Iterator[Location]:
         difference = scalar_difference(first.losses[step - 1], second.losses[step - 1])

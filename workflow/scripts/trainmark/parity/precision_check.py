@@ -1,10 +1,13 @@
-"""Compares a trainer in float32 with itself in float64, on full batches of the recipe, and its updates with their rule.
+"""Compares a trainer in float32 with float64, on full batches of the recipe.
+
+float64 is that of numpy where the reference has all layers of the network, and otherwise of the trainer itself.
 
 Rounding alone makes the two differ. How much it may is measured in float64: on the same batch, from weights changed by
 WEIGHT_CHANGE. So no other trainer, and nothing in float32, decides what is allowed.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from math import prod, sqrt
 from operator import attrgetter
 
@@ -14,10 +17,10 @@ from trainmark.frameworks.adapter import Adapter, ObservedAdapter
 from trainmark.networks.graph import Architecture
 from trainmark.parity.sketches import array_difference, scalar_difference
 from trainmark.parity.trace import PrecisionDifference
-from trainmark.parity.update_check import UpdateCheck
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights, perturb
 from trainmark.recipes.recipe import DTYPE, Optimizer
+from trainmark.recipes.reference import Reference, has_layers
 
 MOST_BATCHES, MOST_SAMPLES = 5, 1024
 """Maximum number of batches, and of samples of each. The first one that shows no difference is the last.
@@ -25,9 +28,6 @@ MOST_BATCHES, MOST_SAMPLES = 5, 1024
 Rounding pushes a hidden unit across the kink of ReLU in some batches, in a deep network in many, and the gradients of
 all layers before it differ by up to a hundredth. Arithmetic less precise than float32 shows in each batch.
 """
-
-UPDATES = 2
-"""Number of successive updates that are compared with the rule: the second one uses what the first has stored."""
 
 WEIGHT_CHANGE, CHANGE_SEED = 2.0**-20, 5
 """Relative change of each weight, up or down at random, with which rounding is measured in float64: 16 times the
@@ -44,11 +44,7 @@ ROUNDING = 2.0**-24
 gradients of a word's vector so, and of the word that fills texts up there are thousands (observed: .6 times that).
 """
 
-UPDATE_ALLOWED = 1e-5
-"""An update may differ from the rule by this much of itself, plus two roundings of the weights to which it is added."""
-
-
-ORDER = ("input", "forward", "loss", "backward", "update")
+ORDER = ("input", "forward", "loss", "backward")
 """What is compared, in the order of the computation."""
 
 
@@ -66,49 +62,43 @@ def check_precision(
     weights: Weights,
     batches: np.ndarray,
     optimizer: Optimizer,
+    samples: tuple[np.ndarray, np.ndarray],
     build: Build,
 ) -> tuple[PrecisionDifference, ...]:
-    """Return the differences of a trainer in float32 from float64, and of its updates from the rule.
+    """Return the differences of a trainer in float32 from float64.
 
     Of each `what` one is returned: the first that is too large in the order of the computation, or else the one nearest
     to its limit. Nothing is returned if float32 can't hold a loss or gradients.
 
     weights: the initial weights.
     batches: indices into "train", (batches, samples).
+    samples: (inputs, labels) of "train"; inputs in float64.
     """
     changed = perturb(weights, WEIGHT_CHANGE, CHANGE_SEED)
     found: list[PrecisionDifference] = []
-    updates: list[PrecisionDifference] = []
-    for batch in batches:
-        state = build("float64", optimizer, True)
-        exact = _step(adapter, batch)
-        adapter.set_state(state)
-        adapter.set_weights(changed)
-        copy = _step(adapter, batch)
-        rate = _large_rate(architecture, weights, exact[1])
-        build(DTYPE, Optimizer("sgd", rate), False)
-        as_run = _step_as_run(adapter, batch, rate)
-        state = build(DTYPE, optimizer, True)
-        rule = UpdateCheck(architecture, optimizer, adapter.weights())
-        observed = _step(adapter, batch)
-        if not _is_finite(as_run) or not _is_finite(observed):
-            return ()
-        both = zip(
-            *(_compare(architecture, len(batch), single, exact, copy) for single in (as_run, observed)), strict=True
-        )
-        of_batch = [max(pair, key=_excess) for pair in both]
-        found = [min(pair, key=_excess) for pair in zip(found or of_batch, of_batch, strict=True)]
-        if not updates:
-            updates.append(_update(rule, observed[1], adapter.weights()))
-            updates += [_update(rule, _step(adapter, batch)[1], adapter.weights()) for _ in range(UPDATES - 1)]
+    for chosen in filter(len, (batches[:1], batches[1:])):  # all others at once: some frameworks compile each build
+        if has_layers(architecture):
+            take = partial(_step_in_numpy, Reference(architecture, weights, optimizer), samples)
+        else:
+            take = partial(_step_from, adapter, build("float64", optimizer, True))
+        exact = [take(weights, batch) for batch in chosen]
+        of_copies = [
+            _differences(architecture, take(changed, batch), step) for batch, step in zip(chosen, exact, strict=True)
+        ]
+        rate = _large_rate(architecture, weights, exact[0][1])
+        state = build(DTYPE, Optimizer("sgd", rate), False)
+        for batch, of_batch, of_copy in zip(chosen, exact, of_copies, strict=True):
+            adapter.set_state(state)
+            single = _step_as_run(adapter, batch, rate)
+            if not _is_finite(single):
+                return ()
+            differences = _differences(architecture, single, of_batch)
+            judged = _judged(architecture, len(batch), differences, of_copy)
+            found = [min(pair, key=_excess) for pair in zip(found or judged, judged, strict=True)]
         if all(one.excess <= 1 for one in found):
-            break
-    else:
-        adapter.set_state(state)
-        single = adapter.activations("train", batches[-1], training=True)
-        build("float64", optimizer, True)
-        found += _compare_outputs(adapter, architecture, batches[-1], changed, single)
-    return tuple(_worst([*found, *updates]))
+            return tuple(_worst(found))
+    outputs = _compare_outputs(adapter, architecture, batches[-1], changed, lambda dtype: build(dtype, optimizer, True))
+    return tuple(_worst([*found, *outputs]))
 
 
 def _layers(architecture: Architecture) -> dict[str, list[str]]:
@@ -119,28 +109,32 @@ def _layers(architecture: Architecture) -> dict[str, list[str]]:
     return layers
 
 
-def _compare(
-    architecture: Architecture, samples: int, single: Step, exact: Step, copy: Step
+def _differences(architecture: Architecture, step: Step, exact: Step) -> dict[str | None, float]:
+    """Return the difference in the loss, by None, and in the gradients of each layer, from the output back."""
+    of_layers = reversed(_layers(architecture).items())
+    return {None: scalar_difference(step[0], exact[0])} | {
+        layer: array_difference(step[1], exact[1], names) for layer, names in of_layers
+    }
+
+
+def _judged(
+    architecture: Architecture,
+    samples: int,
+    differences: Mapping[str | None, float],
+    of_copy: Mapping[str | None, float],
 ) -> list[PrecisionDifference]:
-    """Return the differences in loss and gradients, in the order of the computation."""
+    """Return these differences with their limits."""
     shapes = architecture.shapes()
-    of_losses = (scalar_difference(one[0], exact[0]) for one in (single, copy))
-    of_layers = (
-        (
-            layer,
-            samples * prod(shapes[layer][1:]),
-            (array_difference(one[1], exact[1], names) for one in (single, copy)),
-        )
-        for layer, names in reversed(_layers(architecture).items())
-    )
     return [
-        _judged("loss", None, samples, *of_losses),
-        *(_judged("backward", layer, terms, *differences) for layer, terms, differences in of_layers),
+        _with_limit("backward", layer, samples * prod(shapes[layer][1:]), one, of_copy[layer])
+        if layer
+        else _with_limit("loss", layer, samples, one, of_copy[layer])
+        for layer, one in differences.items()
     ]
 
 
-def _judged(what: str, layer: str | None, terms: int, difference: float, of_copy: float) -> PrecisionDifference:
-    """Return a difference with its limit. terms: number of terms of a sum, which may be added one after the other."""
+def _with_limit(what: str, layer: str | None, terms: int, difference: float, of_copy: float) -> PrecisionDifference:
+    """terms: number of terms of a sum, which may be added one after the other."""
     allowed = max(ALWAYS_ALLOWED, RATIO * of_copy, RATIO * ROUNDING * sqrt(terms))
     return PrecisionDifference(what, layer, difference, allowed)
 
@@ -151,6 +145,21 @@ _excess = attrgetter("excess")
 def _step(adapter: ObservedAdapter, batch: np.ndarray) -> Step:
     losses = adapter.train_epoch(EpochFeed(batch, len(batch), len(batch), dropout_seed=0))
     return float(losses[0]), adapter.gradients()
+
+
+def _step_from(adapter: ObservedAdapter, state: Weights, weights: Weights, batch: np.ndarray) -> Step:
+    """Return the step of an adapter in this state, but with these weights."""
+    adapter.set_state(state)
+    adapter.set_weights(weights)
+    return _step(adapter, batch)
+
+
+def _step_in_numpy(
+    reference: Reference, samples: tuple[np.ndarray, np.ndarray], weights: Weights, batch: np.ndarray
+) -> Step:
+    reference.set_weights(weights)
+    inputs, labels = samples
+    return reference.train_step(inputs[batch], labels[batch]), reference.gradients
 
 
 def _large_rate(architecture: Architecture, weights: Weights, gradients: Weights) -> float:
@@ -175,32 +184,23 @@ def _is_finite(step: Step) -> bool:
     return bool(np.isfinite(loss)) and all(np.isfinite(gradient).all() for gradient in gradients.values())
 
 
-def _update(rule: UpdateCheck, gradients: Weights, weights: Weights) -> PrecisionDifference:
-    """Return the difference of the layer whose update is furthest from the rule, relative to the update."""
-    updates = rule.compare_updates(gradients, weights).items()
-    differences = [
-        PrecisionDifference(
-            "update", layer, one.relative_to_update, UPDATE_ALLOWED + 2 * ROUNDING * one.weights_to_update
-        )
-        for layer, one in updates
-    ]
-    return max(differences, key=lambda one: one.excess)
-
-
 def _compare_outputs(
     adapter: ObservedAdapter,
     architecture: Architecture,
     batch: np.ndarray,
     changed: Weights,
-    single: Mapping[str, np.ndarray],
+    build: Callable[[str], Weights],
 ) -> Iterator[PrecisionDifference]:
-    """Yield the differences of the outputs of all layers in a batch. single: those in float32."""
+    """Yield the differences of the outputs of all layers in a batch. build: builds the adapter with this dtype."""
+    build(DTYPE)
+    single = adapter.activations("train", batch, training=True)
+    build("float64")
     exact = adapter.activations("train", batch, training=True)
     adapter.set_weights(changed)
     copy = adapter.activations("train", batch, training=True)
     for layer in ("input", *(node.name for node in architecture.nodes)):
         what, of_layer = ("input", None) if layer == "input" else ("forward", layer)
-        yield _judged(what, of_layer, 1, *(array_difference(one, exact, [layer]) for one in (single, copy)))
+        yield _with_limit(what, of_layer, 1, *(array_difference(one, exact, [layer]) for one in (single, copy)))
 
 
 def _worst(differences: Sequence[PrecisionDifference]) -> Iterator[PrecisionDifference]:

@@ -16,7 +16,7 @@ from trainmark.parity.epoch_check import EpochTrace
 from trainmark.parity.sketches import Sketches
 from trainmark.trainer import Trainer
 
-FORMAT = 11
+FORMAT = 12
 """Version of the file format; files of any other version are refused."""
 
 SINGLE_SKETCHES = ("initial_weights", "activations", "epoch_weights", "evaluation")
@@ -70,7 +70,7 @@ class StageTrace:
 
 @dataclass(frozen=True)
 class PrecisionDifference:
-    """The difference of a trainer in float32 from float64 or, of "update", from the rule.
+    """The difference of a trainer in float32 from float64.
 
     what: one of precision_check.ORDER, all a `sentences.Location.what`; the first two only if one of the next two is
         too large.
@@ -109,7 +109,7 @@ class Trace:
     """Everything that one trainer showed.
 
     stages: what it showed in each stage (see certified_steps.STAGES).
-    precision: its differences from float64 and from its update rule; empty if it failed before.
+    precision: its differences from float64; empty if it failed before.
     epochs: what it showed in whole epochs; None if there are none or the trainer failed before them.
     checks: what is wrong with its adapter, by check (see adapter_check.check_adapter).
     settings: description of the training, as plain JSON.

@@ -6,7 +6,6 @@ does not depend on that, because each step is judged by its own gradients.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -40,55 +39,25 @@ class UpdateCheck:
         gradients: the step's gradients; the rule is applied with them to the weights before the step.
         weights: the weights after the step.
         """
-        differences = {layer: one.relative for layer, one in self.compare_updates(gradients, weights).items()}
-        return max(differences.items(), key=lambda item: item[1])
-
-    def compare_updates(self, gradients: Weights, weights: Weights) -> dict[str, "Update"]:
-        """Return the step's update of each layer, compared with the rule's. Arguments: see `check_step`."""
         self._step += 1
         with np.errstate(invalid="ignore", over="ignore"):  # a training that diverges is not the rule's fault
-            updates = {layer: self._compare(names, gradients, weights) for layer, names in self._layers.items()}
+            differences = {layer: self._difference(names, gradients, weights) for layer, names in self._layers.items()}
         self._weights = weights
-        return updates
+        return max(differences.items(), key=lambda item: item[1])
 
-    def _compare(self, names: Sequence[str], gradients: Weights, weights: Weights) -> "Update":
-        """Apply the rule to the arrays of a layer. The distance is infinite if arrays do not fit."""
-        squares = np.zeros(4)
+    def _difference(self, names: Sequence[str], gradients: Weights, weights: Weights) -> float:
+        """Apply the rule to the arrays of a layer. The difference is infinite if arrays do not fit."""
+        squares = np.zeros(3)
         for name in names:
             arrays = [source[name] for source in (self._weights, gradients, weights) if name in source]
             if len(arrays) < 3 or len({array.shape for array in arrays}) > 1:
-                return Update(float("inf"), 1.0, 1.0, 1.0)
+                return float("inf")
             for block, parts in enumerate(zip(*map(blocks, arrays), strict=True)):
                 before, gradient, after = (part.astype(np.float64, copy=False) for part in parts)
                 state = self._states[name, block]
                 due = self._rule(before, gradient, state, self._step, **self._constants)
-                wrong, moved = due - after, due - before
+                wrong = due - after
                 # The same bits are equal, also if they are not finite.
                 distance = 0.0 if due.tobytes() == after.tobytes() else wrong @ wrong
-                squares += distance, due @ due, after @ after, moved @ moved
-        return Update(*np.sqrt(squares).tolist())
-
-
-@dataclass(frozen=True)
-class Update:
-    """Norms of a layer's update: of its distance from the rule's, of the weights after either, and of the rule's."""
-
-    distance: float
-    due: float
-    weights: float
-    update: float
-
-    @property
-    def relative(self) -> float:
-        """The distance relative to the weights (see `sketches.relative`)."""
-        return relative(self.distance, self.due, self.weights)
-
-    @property
-    def relative_to_update(self) -> float:
-        """The distance relative to the update."""
-        return relative(self.distance, self.update, 0.0) if self.update else 0.0 if not self.distance else float("inf")
-
-    @property
-    def weights_to_update(self) -> float:
-        """How many times larger the weights are than the update."""
-        return self.weights / self.update if self.update else 0.0
+                squares += distance, due @ due, after @ after
+        return relative(*np.sqrt(squares).tolist())

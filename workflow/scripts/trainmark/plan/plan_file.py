@@ -19,9 +19,9 @@ from trainmark.trainer import trainers_of
 PARTIAL_VARIABLE = "TRAINMARK_PARTIAL"
 """Environment variable of the call of snakemake that makes tables and report after a call in which jobs failed."""
 
-EPOCHS_OF_AN_AUDIT, MOST_AUDITS = 10, 3
-"""Of so many epochs of a trainer one is audited, one at least, and so many at most. Three are of the first, the second
-and the last third of a run; more would take longer than the certificate."""
+EPOCHS_OF_AN_AUDIT, MOST_AUDITS = 10, 2
+"""Of so many epochs of a trainer one is audited, one at least, and so many at most. Two are of the first and the second
+half of a run; more would take longer than the certificate."""
 
 PLANNED_KEYS = ("experiments", "prepare", "datasets", "prices", "figures", "claims")
 """Keys of the config that the plan contains. The mirror is left out because its address may contain a secret key."""
@@ -140,14 +140,14 @@ def removes_weights(experiment: Mapping, on_texts: bool) -> bool:
 def audited_epochs(run: Run, plan: Mapping) -> range:
     """Return the epochs of a run of which one is audited; none if the run isn't.
 
-    The plan's secret chooses the audited runs: the same repeats for all trainers of a group, so that paired runs are
-    timed alike. Several audits are of different parts of a run, so that one of them is of the last epochs.
+    The plan's secret chooses the audited runs among those with most epochs: the same repeats for all trainers of a
+    group, so that paired runs are timed alike. Two audits are of different halves, so that one is of the last epochs.
     """
     if not (experiment := experiment_of(run.experiment, plan)):
         return range(0)
     runs = list(product(experiment["epochs"], range(1, experiment["repeats"] + 1)))
     group = f"{plan.get('secret')} {run.experiment}/{run.recipe}/{run.dataset}"
-    runs.sort(key=lambda one: sha256(f"{group} {one}".encode()).digest())
+    runs.sort(key=lambda one: (-one[0], sha256(f"{group} {one}".encode()).digest()))
     audits = PlannedRuns.of(experiment).audits
     if (run.epochs, run.repeat) not in runs[:audits]:
         return range(0)

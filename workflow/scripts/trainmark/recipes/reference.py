@@ -12,6 +12,11 @@ OPS = ("Flatten", "Dense", "ReLU", "Dropout")
 """The layers that the reference has."""
 
 
+def has_layers(architecture: Architecture) -> bool:
+    """Return whether the reference has all layers of a network."""
+    return not architecture.auxiliary and all(node.op in OPS for node in architecture.nodes)
+
+
 class Reference:
     """Trains an architecture of OPS step by step, with gradients written out by hand."""
 

@@ -17,7 +17,7 @@ from trainmark.recipes.stream import Stream
 from trainmark.records.evaluation import REMOVED_FILE, agrees, read_evaluation_of_removed, write_evaluation
 from trainmark.records.record import encode_loss, read_record
 from trainmark.trainer import Trainer
-from trainmark.training.audit import audit
+from trainmark.training.audit import audit, has_reference
 from trainmark.training.kept_weights import read_weights, remove_arrays
 
 
@@ -88,7 +88,8 @@ def _build(
         dtype=DTYPE,
     )
     adapter.check_device(trainer.device)
-    for split, (inputs, labels) in splits.items():
+    loaded = {"test": splits["test"]} if has_reference(resolved) else splits  # numpy replays epochs, not the adapter
+    for split, (inputs, labels) in loaded.items():
         if isinstance(inputs, Stream):
             inputs.evaluation_batch_size = evaluation_batch_size(resolved.architecture)
         adapter.load(split=split, inputs=inputs, labels=labels)
