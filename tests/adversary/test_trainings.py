@@ -20,6 +20,7 @@ SCRIPTS = REPOSITORY / "workflow" / "scripts"
 SETTINGS = harness.settings(input={"subtract_mean": True})
 EPOCHS = "different: trained in float32 and full batches, as runs are, the "
 IMPRECISE = "different: {} on cpu is less precise than float32, or computes something else, in the "
+UPDATE = "different: {} on cpu makes update {} by adam in float32 otherwise than numpy: it differs by "
 
 TORCH = FRAMEWORKS[-1]
 """torch, or the last framework where it is not installed."""
@@ -43,8 +44,8 @@ FOUND = {
     (TORCH, "evaluation on 100 samples"): EPOCHS + "evaluation before training",
     ("flax", "float16 inputs"): IMPRECISE.format("flax") + "input (other samples or another order)",
     ("chainer", "float16 gradients"): IMPRECISE.format("chainer") + "backward pass of dense3 (Dense)",
-    ("chainer", "first moment in float16"): IMPRECISE.format("chainer") + "update of dense",
-    (TORCH, "second moment in bfloat16"): IMPRECISE.format(TORCH) + "update of dense",
+    ("chainer", "first moment in float16"): UPDATE.format("chainer", 1),
+    (TORCH, "second moment in bfloat16"): UPDATE.format(TORCH, 1),
     ("flax", "TF32 backwards in the last layer"): IMPRECISE.format("flax") + "backward pass of dense3 (Dense)",
     ("keras-jax", "bfloat16 products"): IMPRECISE.format("keras-jax") + "forward pass of dense1 (Dense)",
     ("keras-jax", "bfloat16 in full batches"): IMPRECISE.format("keras-jax") + "forward pass of dense1 (Dense)",

@@ -14,7 +14,7 @@ from trainmark.networks.graph import Architecture, execute, execution_order
 from trainmark.networks.ops import Node, Parameter, Shape
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # the deprecation warning of pkg_resources
+    warnings.simplefilter("ignore")  # those of a package whose last version is of 2022
     import chainer as chainer  # the other modules of the adapter import it from here
     import chainer.functions as F
     import chainer.links as L

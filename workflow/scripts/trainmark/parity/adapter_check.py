@@ -2,8 +2,9 @@
 
 Small networks with known results are built and trained as runs do: in float32 and without `observed_batch`.
 
-Order: three epochs of a softmax regression by the recipe's update rule, each at a learning rate of its own. Evaluation:
-more samples than fit into one evaluation batch, before the training and after each epoch. Dropout: see dropout_check.
+Update: the first updates of a softmax regression by the recipe's update rule. Order: three epochs of it, each at a
+learning rate of its own. Evaluation: more samples than fit into one evaluation batch, before the training and after
+each epoch. Dropout: see dropout_check.
 """
 
 from dataclasses import replace
@@ -21,6 +22,9 @@ from trainmark.recipes.reference import Reference
 
 TOLERANCE = 1e-5
 """Relative tolerance of logits and of updates, and a tenth of that of losses: float32 rounds by 6e-8."""
+
+UPDATES = 2
+"""Number of successive updates that are compared one by one: the second one uses what the first has stored."""
 
 FEATURES, CLASSES, EPOCHS = 6, 3, 3
 
@@ -43,7 +47,9 @@ def check_adapter(
     device: str,
     workers: int = 1,
 ) -> dict[str, str | None]:
-    """Return by check what is wrong, as a phrase, or None: "order", "evaluation" and, if the network has it, "dropout".
+    """Return by check what is wrong, as a phrase, or None.
+
+    The checks are "evaluation", "update", "order" and, if the network has it, "dropout".
 
     architecture: the recipe's network, of which each Dropout layer is checked.
     optimizer: that of the runs; the learning rates are LEARNING_RATES.
@@ -83,7 +89,9 @@ def _wrong_training(adapter: Adapter, optimizer: Optimizer, device: str, workers
     expected = Reference(network, weights, optimizer)
     expected.load(split="train", inputs=inputs["train"], labels=labels)
     wrong_evaluation = _wrong_logits(adapter, inputs["test"], 0) or _wrong_logits(adapter, inputs["test"], 0)
-    wrong_order, updates = None, 0
+    one_batch = EpochFeed(np.arange(batch_size), batch_size, batch_size, dropout_seed=0)
+    wrong_updates = [_wrong_update(adapter, expected, one_batch, update) for update in range(1, UPDATES + 1)]
+    wrong_update, wrong_order, updates = next(filter(None, wrong_updates), None), None, UPDATES
     for epoch, rate in enumerate(LEARNING_RATES, start=1):
         feed = EpochFeed(
             generator.permutation(samples), batch_size, samples, dropout_seed=epoch,
@@ -93,9 +101,32 @@ def _wrong_training(adapter: Adapter, optimizer: Optimizer, device: str, workers
         updates += feed.steps
         wrong_order = wrong_order or _wrong_epoch(adapter, feed, updates, losses, expected.train_epoch(feed), epoch)
         wrong_evaluation = wrong_evaluation or _wrong_logits(adapter, inputs["test"], epoch)
-    if not wrong_order and not is_same_movement(weights, adapter.weights(), expected.weights(), updates):
+    if wrong_update:
+        wrong_order = None  # it follows
+    elif not wrong_order and not is_same_movement(weights, adapter.weights(), expected.weights(), updates):
         wrong_order = f"has other weights than numpy after {EPOCHS} epochs of the same batches and learning rates"
-    return {"evaluation": wrong_evaluation, "order": wrong_order}
+    return {"evaluation": wrong_evaluation, "update": wrong_update, "order": wrong_order}
+
+
+def _wrong_update(adapter: Adapter, expected: Reference, feed: EpochFeed, update: int) -> str | None:
+    """Train one batch and compare the change of the weights with numpy's, relative to it."""
+    before, right = adapter.weights(), expected.weights()
+    adapter.train_epoch(feed)
+    expected.train_epoch(feed)
+    after, due = adapter.weights(), {name: array - right[name] for name, array in expected.weights().items()}
+    size, of_weights, distance = (
+        np.sqrt(sum((array**2).sum() for array in arrays))
+        for arrays in (
+            due.values(), right.values(), [after[name].astype(np.float64) - before[name] - due[name] for name in due]
+        )
+    )  # fmt: skip
+    allowed = TOLERANCE + 2 * ROUNDING * of_weights / size
+    if distance <= allowed * size:
+        return None
+    return (
+        f"makes update {update} by {expected.rule} in float32 otherwise than numpy: it differs by "
+        f"{distance / size:.1e} of the update (allowed: {allowed:.0e})"
+    )
 
 
 def _wrong_logits(adapter: Adapter, inputs: np.ndarray, epochs: int) -> str | None:

@@ -1,8 +1,8 @@
 """The certified steps: one trainer takes them one by one, and everything it shows is stored as a trace.
 
 The steps run through the `stock` loop: each is a call of `Adapter.train_epoch` on an epoch of one batch. After them the
-trainer is compared with itself in float32 (precision_check), it trains whole epochs of full batches (whole_epochs), and
-its adapter is checked against numpy (adapter_check).
+trainer is compared with float64 (precision_check), it trains whole epochs of full batches (whole_epochs), and its
+adapter is checked against numpy (adapter_check).
 """
 
 from collections.abc import Iterator, Mapping

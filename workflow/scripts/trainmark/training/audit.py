@@ -191,6 +191,8 @@ class AuditedRun:
         evaluations = [record["initial_evaluation"], *(entry["evaluations"]["test"] for entry in record["curves"])]
         before, after = (one and float(one["loss"]) for one in evaluations[kept.epoch - 1 : kept.epoch + 1])
         self._test_losses = [("test loss before", kept.before, before), ("test loss after", kept.after, after)]
+        if kept.epoch == record["run"]["epochs"] and not has_reference(resolved):
+            del self._test_losses[1]  # the same trainer has just evaluated these weights (cross_evaluation)
 
     def differences(self, one: Replaying, count: int) -> list[Difference]:
         """Replay the epoch, `count` times with dropout, and return the differences in the order of the computation.
