@@ -30,7 +30,7 @@ ADAPTERS = [*dict.fromkeys(["chainer", "flax", "keras-jax", TORCH])]
 
 FOUND = {
     ("flax", "first 1,024 samples"): EPOCHS + "loss of step 1 of whole epochs",
-    ("chainer", "microbatches"): EPOCHS + "loss of step 1 of whole epochs",
+    ("chainer", "microbatches"): IMPRECISE.format("chainer") + "loss (or the batch that it belongs to)",
     (TORCH, "every 20th update skipped"): EPOCHS + "loss of step 21 of whole epochs",
     ("flax", "half of each epoch"): EPOCHS + "loss of step 16 of whole epochs",
     (TORCH, "reshuffled from epoch 2"): EPOCHS + "loss of step 16 of whole epochs",
@@ -44,8 +44,8 @@ FOUND = {
     (TORCH, "evaluation on 100 samples"): EPOCHS + "evaluation before training",
     ("flax", "float16 inputs"): IMPRECISE.format("flax") + "input (other samples or another order)",
     ("chainer", "float16 gradients"): IMPRECISE.format("chainer") + "backward pass of dense3 (Dense)",
-    ("chainer", "first moment in float16"): UPDATE.format("chainer", 1),
-    (TORCH, "second moment in bfloat16"): UPDATE.format(TORCH, 1),
+    ("chainer", "first moment in float16"): UPDATE.format("chainer", 2),
+    (TORCH, "second moment in bfloat16"): UPDATE.format(TORCH, 2),
     ("flax", "TF32 backwards in the last layer"): IMPRECISE.format("flax") + "backward pass of dense3 (Dense)",
     ("keras-jax", "bfloat16 products"): IMPRECISE.format("keras-jax") + "forward pass of dense1 (Dense)",
     ("keras-jax", "bfloat16 in full batches"): IMPRECISE.format("keras-jax") + "forward pass of dense1 (Dense)",

@@ -137,19 +137,24 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
         parameters, rounding = [one.name for one in architecture.parameters()], (float32 or {}).get("backward", 0.0)
         epochs = tuple(compare_epochs(first.epochs, second.epochs, parameters, rounding, amplifies=cut is not None))
         reasons += [format_epoch_difference(one) for one in epochs if one.excess > 1][:1]
-    reasons = [reason for trace in (first, second) for reason in layers.imprecise(trace)] + reasons
-    reasons += [*_own_errors(first), *_own_errors(second)]
+    of_steps = [reason for trace in (first, second) for reason in (*layers.imprecise(trace), *_wrong_updates(trace))]
+    reasons = [*of_steps, *reasons, *_own_errors(first), *_own_errors(second)]
     if reasons:
         beginning = sentence if parity == "different" else "different"
         sentence, parity = f"{beginning}: {'; '.join(reasons)}", "different"
     return Pair(*names, parity, stages, location, causes, sentence, float32, epochs, tuple(reasons))
 
 
+def _wrong_updates(trace: Trace) -> Iterator[str]:
+    if wrong := trace.checks.get("update"):
+        yield f"{trace.trainer.name} {wrong}"
+
+
 def _own_errors(trace: Trace) -> Iterator[str]:
-    """Yield phrases about what is wrong with a trainer by itself, without a comparison."""
+    """Yield phrases about what else is wrong with a trainer by itself, without a comparison."""
     if trace.epochs and trace.epochs.wrong_counts:
         yield f"{trace.trainer.name} {trace.epochs.wrong_counts} of the real data"
-    yield from (f"{trace.trainer.name} {wrong}" for wrong in trace.checks.values() if wrong)
+    yield from (f"{trace.trainer.name} {wrong}" for name, wrong in trace.checks.items() if wrong and name != "update")
 
 
 def find_divergence(
