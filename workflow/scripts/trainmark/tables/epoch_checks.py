@@ -149,6 +149,8 @@ def relative_differences(losses: np.ndarray) -> np.ndarray:
 def _jumps(epochs: Sequence[np.ndarray]) -> Iterator[Finding]:
     differences = np.abs(relative_differences(np.concatenate(epochs, axis=-1)))
     runs, steps = differences.shape
+    if steps == 1:  # of a single epoch of one full batch
+        return
     before = np.stack([differences[:, max(step - LAST_STEPS, 0) : step].max(axis=1) for step in range(1, steps)], 1)
     ratios = _in_most(differences[:, 1:] / np.maximum(before, ROUNDING))
     excess = ratios / JUMPS_ALLOWED[min(runs, LEAST_RUNS)]
