@@ -227,8 +227,7 @@ class AuditedRun:
     def _copy(self, one: Replaying, own: Epoch) -> Epoch:
         """Replay the epoch from slightly changed weights, until the losses have come too far from the others."""
         weights = perturb(self._kept.before, COPY_CHANGE, COPY_SEED)
-        one.set_weights(weights)
-        one.set_slots(self._kept.slots, self._updates)
+        self._begin(one, weights)
         losses = np.zeros(0)
         for part in chain.from_iterable(part.parts(COPY_STEPS) for part in self._parts):
             losses = np.concatenate([losses, one.train_epoch(part)])
@@ -239,10 +238,13 @@ class AuditedRun:
 
     def replay(self, one: Replaying, weights: Weights, seeds: int = 0) -> Epoch:
         """Train the epoch from these weights. seeds: changes those of dropout: the masks are not to be the run's."""
-        one.set_weights(weights)
-        one.set_slots(self._kept.slots, self._updates)
+        self._begin(one, weights)
         losses = [one.train_epoch(replace(part, dropout_seed=part.dropout_seed ^ seeds)) for part in self._parts]
         return Epoch(np.concatenate(losses), _change(weights, one.weights()))
+
+    def _begin(self, one: Replaying, weights: Weights) -> None:
+        one.set_weights(weights)
+        one.set_slots(self._kept.slots, self._updates)
 
     def _masks(self, one: Replaying, of_replays: Sequence[float]) -> Difference:
         """Return whether the first loss is, but for rounding, that of its batch without dropout: 1 if it is."""
