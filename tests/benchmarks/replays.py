@@ -19,6 +19,7 @@ from trainmark.frameworks.registry import create_adapter, set_environment
 from trainmark.loading.splits import open_splits
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import perturb
+from trainmark.recipes.outputs import relative_differences
 from trainmark.recipes.recipe import DTYPE
 from trainmark.recipes.reference import Reference
 from trainmark.recipes.resolved import ResolvedTraining
@@ -62,7 +63,7 @@ def compared(results: Path, file: Path, record: dict, replays: int) -> Iterator[
     for (name, first), (other, second) in combinations(epochs.items(), 2):
         sizes = audit.size_differences(first, [second], audited.layers)
         in_order = sorted(sizes.values())
-        apart = audit.relative(first.losses, second.losses) > APART
+        apart = np.abs(relative_differences(first.losses, second.losses)) > APART
         loss = first.losses.mean() / second.losses.mean() - 1
         yield (
             f"{run['id']}, epoch {kept.epoch}: {name} and {other}: size {in_order[len(in_order) // 2]:+.3f} in the "

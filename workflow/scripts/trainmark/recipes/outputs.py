@@ -69,6 +69,13 @@ def cross_entropies(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return losses
 
 
+def relative_differences(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return (first - second) / max(|first|, |second|) of losses, in the shape of both; 0 for two zeros."""
+    larger = np.maximum(np.abs(first), np.abs(second))
+    differences: np.ndarray = np.divide(first - second, larger, out=np.zeros_like(larger), where=larger > 0)
+    return differences
+
+
 def probabilities(logits: np.ndarray) -> np.ndarray:
     """Return the softmax of logits (samples, classes), in float64; it can't overflow. NaN if logits are not finite."""
     logits = logits.astype(np.float64)

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from trainmark.recipes.command import FRAMEWORK
+from trainmark.recipes.outputs import relative_differences
 from trainmark.records.step_losses import step_losses
-from trainmark.tables.epoch_checks import ordered_epochs, relative_differences
+from trainmark.tables.epoch_checks import ordered_epochs
 from trainmark.tables.tables import GROUP, group_of
 from trainmark.trainer import Trainer
 
@@ -93,7 +94,7 @@ def agreement_table(records: Mapping[str, Mapping]) -> pd.DataFrame:
 
 def _agreement(paired: Sequence[PairedRuns], dropout: bool) -> dict:
     first_steps = [np.concatenate(of_epochs.losses, axis=-1)[..., :FIRST_STEPS] for of_epochs in paired]
-    of_pairs = np.concatenate([np.abs(relative_differences(losses)).max(axis=-1) for losses in first_steps])
+    of_pairs = np.concatenate([np.abs(relative_differences(*losses)).max(axis=-1) for losses in first_steps])
     return {
         "steps": max(losses.shape[-1] for losses in first_steps),
         "pairs": sum(len(of_epochs.run_ids) for of_epochs in paired),

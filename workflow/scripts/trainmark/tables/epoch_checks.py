@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from trainmark.recipes.outputs import relative_differences
 from trainmark.tables.paired import students_t
 
 LEAST_STEPS = 8
@@ -139,15 +140,8 @@ def ordered_epochs(epochs: Sequence[np.ndarray]) -> int:
     return min(len(epochs), 2 + [*would_show, False].index(False))
 
 
-def relative_differences(losses: np.ndarray) -> np.ndarray:
-    """Return (first - second) / the larger of both, for losses (2, ...); 0 for two zeros."""
-    larger = losses.max(axis=0)
-    differences: np.ndarray = np.divide(losses[0] - losses[1], larger, out=np.zeros_like(larger), where=larger > 0)
-    return differences
-
-
 def _jumps(epochs: Sequence[np.ndarray]) -> Iterator[Finding]:
-    differences = np.abs(relative_differences(np.concatenate(epochs, axis=-1)))
+    differences = np.abs(relative_differences(*np.concatenate(epochs, axis=-1)))
     runs, steps = differences.shape
     if steps == 1:  # of a single epoch of one full batch
         return
@@ -168,10 +162,10 @@ def _jumps(epochs: Sequence[np.ndarray]) -> Iterator[Finding]:
 
 
 def _other_evaluations(epochs: Sequence[np.ndarray], evaluations: Evaluations) -> Iterator[Finding]:
-    steps = np.abs(relative_differences(np.concatenate(epochs, axis=-1)))
+    steps = np.abs(relative_differences(*np.concatenate(epochs, axis=-1)))
     for step, losses in evaluations:
         around = steps[:, max(step - STEPS_AROUND, 0) : step + STEPS_AROUND].max(axis=1)
-        differences = np.abs(relative_differences(losses))
+        differences = np.abs(relative_differences(*losses))
         runs, ratios = len(differences), differences / np.maximum(around, ROUNDING)
         excess = float(_in_most(ratios)) / EVALUATIONS_ALLOWED[min(runs, LEAST_RUNS)]
         if runs < LEAST_RUNS and _in_most(differences) < SMALL:
@@ -199,8 +193,8 @@ def _other_orders(epochs: Sequence[np.ndarray]) -> Iterator[Finding]:
 
 def _other_levels(epochs: Sequence[np.ndarray], evaluations: Evaluations) -> Iterator[Finding]:
     """Judge each epoch by itself, and all epochs from one on together: the epoch from which they differ most."""
-    steps, of_epoch = relative_differences(np.concatenate(epochs, axis=-1)), epochs[0].shape[-1]
-    tests = [(step, relative_differences(losses)[:, None]) for step, losses in evaluations if step]
+    steps, of_epoch = relative_differences(*np.concatenate(epochs, axis=-1)), epochs[0].shape[-1]
+    tests = [(step, relative_differences(*losses)[:, None]) for step, losses in evaluations if step]
     every_test = np.concatenate([losses for _, losses in tests], axis=1) if tests else steps[:, :0]
     pairs = f"in the mean of {steps.shape[0]} pairs of runs" if steps.shape[0] > 1 else "in the only pair of runs"
     found_in = []

@@ -23,7 +23,7 @@ from trainmark.loading.splits import Split
 from trainmark.networks.layers import training_flops
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights, perturb
-from trainmark.recipes.outputs import cross_entropy_and_accuracy
+from trainmark.recipes.outputs import cross_entropy_and_accuracy, relative_differences
 from trainmark.recipes.reference import Reference, has_layers
 from trainmark.recipes.resolved import ResolvedTraining
 from trainmark.recipes.stream import Batch, Stream
@@ -281,20 +281,13 @@ def _losses(run: Epoch, own: Epoch, copy: Epoch) -> Difference:
     if len(run.losses) != len(own.losses):
         return Difference("losses", np.inf, LEAST_ALLOWED, step=min(len(run.losses), len(own.losses)) + 1)
     steps = len(copy.losses)
-    sensitive = np.maximum.accumulate(relative(own.losses[:steps], copy.losses))
+    sensitive = np.maximum.accumulate(np.abs(relative_differences(own.losses[:steps], copy.losses)))
     ahead = np.minimum(np.arange(steps) + LOOKAHEAD_STEPS, steps - 1)
     allowed = np.maximum(LEAST_ALLOWED, ALLOWED_RATIO * sensitive[ahead])
-    differences = relative(run.losses[:steps], own.losses[:steps])
+    differences = np.abs(relative_differences(run.losses[:steps], own.losses[:steps]))
     excess = differences / allowed
     step = int(np.argmax(excess > 1)) if (excess > 1).any() else int(np.argmax(excess))
     return Difference("losses", float(differences[step]), float(allowed[step]), step=step + 1)
-
-
-def relative(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return |a - b| / max(|a|, |b|); 0 for two zeros."""
-    larger = np.maximum(np.abs(first), np.abs(second))
-    differences: np.ndarray = np.divide(np.abs(first - second), larger, out=np.zeros_like(larger), where=larger > 0)
-    return differences
 
 
 def _changes(run: Epoch, own: Epoch, copy: Epoch, layers: Iterable[str]) -> Difference:
