@@ -26,7 +26,7 @@ from trainmark.records.step_losses import encode_step_losses
 from trainmark.trainer import Trainer
 from trainmark.training import audited_epoch
 from trainmark.training.audit import AuditedRun, has_reference
-from trainmark.training.audited_epoch import AuditedEpoch, KeptEpoch, read_kept
+from trainmark.training.audited_epoch import AuditedEpoch, KeptEpoch, read_kept, slot_sizes
 
 MANIFEST = {"samples": {"train": 1500, "test": 200}, "sample_shape": [1, 8, 8], "classes": 10, "kind": "images"}
 PLAIN, WITH_DROPOUT = "mnist-mlp-chainer", "mnist-mlp-keras"
@@ -158,7 +158,7 @@ def trained(resolved, splits, fault=None, epochs=4, evaluate=lambda epoch, weigh
         trainer.constants["learning_rate"] = trainer.first_rate
         curves.append({"step_losses": encode_step_losses(losses.tolist()), "evaluations": {"test": evaluation(epoch)}})
         if epoch == AUDITED:
-            kept = KeptEpoch(epoch, before, slots, trainer.weights())
+            kept = KeptEpoch(epoch, before, slots, trainer.weights(), slot_sizes(trainer.slots()))
     run = {"id": "a", "repeat": 1, "epochs": epochs}
     return {"run": run, "settings": resolved.settings, "initial_evaluation": initial, "curves": curves}, kept
 
@@ -179,6 +179,15 @@ def test_what_an_audit_refuses(splits, recipe, fault):
     wrong = {what for what, one in found.items() if one.excess > 1}
     assert wrong >= FAULTS[recipe, fault]
     assert fault or not wrong
+
+
+@pytest.mark.parametrize("recipe", [PLAIN, WITH_DROPOUT])
+def test_an_optimizer_that_begins_anew_after_each_epoch_is_refused(splits, recipe):
+    resolved = resolved_of(recipe)
+    record, kept = trained(resolved, splits)
+    lost = replace(kept, slot_sizes=kept.slot_sizes | {"first": 0.0})
+    found = differences(resolved, splits, record, lost)
+    assert {what for what, one in found.items() if one.excess > 1} == {"optimizer"}
 
 
 @pytest.mark.parametrize("epoch", [AUDITED - 1, AUDITED])

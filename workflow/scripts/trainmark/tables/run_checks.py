@@ -29,6 +29,7 @@ SHOWN = {
     "mean loss": "its mean loss differs by {found:.2g}, where {allowed:.2g} is allowed",
     "size": "the size of its weight change differs by {found:.2g} in {layer}, where {allowed:.2g} is allowed",
     "weights": "its change of the weights differs by {found:.2g}, most in {layer}, where {allowed:.2g} is allowed",
+    "optimizer": "its optimizer's arrays differ in size by a factor of {found:.2g}, where {allowed:.2g} is allowed",
     "test loss before": "its test loss before the epoch differs by {found:.2g}, where {allowed:.2g} is allowed",
     "test loss after": "its test loss after the epoch differs by {found:.2g}, where {allowed:.2g} is allowed",
 }

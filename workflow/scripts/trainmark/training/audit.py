@@ -32,7 +32,7 @@ from trainmark.records.record import encode_loss
 from trainmark.records.result import part_steps
 from trainmark.records.step_losses import step_losses
 from trainmark.trainer import Trainer
-from trainmark.training.audited_epoch import KeptEpoch, read_kept
+from trainmark.training.audited_epoch import KeptEpoch, read_kept, slot_sizes
 
 NUMPY = "numpy"
 """How an entry names the reference."""
@@ -71,6 +71,9 @@ SIZE_ALLOWED_OF_MIDDLE = 0.25
 """The same from one replay, for the layer in the middle by this difference: .10 at most in 30 pairs of masks of
 imagenet-nin on 400 photographs (.17 in the furthest layer), .02 in ResNet-50, where single layers differed by .77."""
 
+STATE_ALLOWED_TIMES = 3.0
+"""So many times may an optimizer's arrays be as large after the epoch as after the replays, or as small."""
+
 PARTS = 5
 """The parts of an epoch whose means tell how much the losses of two trainings differ by chance."""
 
@@ -97,6 +100,9 @@ class Replaying(Protocol):
 
     def train_epoch(self, feed: EpochFeed) -> np.ndarray:
         """See `Adapter.train_epoch`."""
+
+    def slots(self) -> Weights:
+        """See `ObservedAdapter.slots`."""
 
     def weights(self) -> Weights:
         """See `Adapter.weights`."""
@@ -126,10 +132,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What an epoch did: the loss of each step, float64, (steps,), and how it changed each array."""
+    """What an epoch did: the loss of each step, float64, (steps,), how it changed each array, and see `slot_sizes`."""
 
     losses: np.ndarray
     change: Weights
+    slot_sizes: Mapping[str, float]
 
 
 def audit(
@@ -187,7 +194,8 @@ class AuditedRun:
         self._parts = feed.parts(part_steps(record["settings"], resolved.is_streamed))
         before_optimizer = resolved.epochs_before_optimizer(kept.epoch, record["run"]["epochs"])
         self._updates = (kept.epoch - 1 - before_optimizer) * resolved.epoch_steps
-        self.run = Epoch(np.array(step_losses(record["curves"][kept.epoch - 1])), _change(kept.before, kept.after))
+        losses = np.array(step_losses(record["curves"][kept.epoch - 1]))
+        self.run = Epoch(losses, _change(kept.before, kept.after), kept.slot_sizes)
         evaluations = [record["initial_evaluation"], *(entry["evaluations"]["test"] for entry in record["curves"])]
         before, after = (one and float(one["loss"]) for one in evaluations[kept.epoch - 1 : kept.epoch + 1])
         self._test_losses = [("test loss before", kept.before, before), ("test loss after", kept.after, after)]
@@ -210,6 +218,8 @@ class AuditedRun:
             found = [_losses(self.run, own, own), _changes(self.run, own, own, self.layers)]
             if any(difference.excess > 1 for difference in found):
                 found = self._with_copy(own, self._copy(one, own))
+            replays = [own]
+        found += _states(self.run, replays)
         one.load(split="test", inputs=self._splits["test"][0], labels=self._splits["test"][1])
         for what, weights, recorded in self._test_losses:
             if recorded is not None:
@@ -234,13 +244,13 @@ class AuditedRun:
             apart = np.abs(losses - own.losses[: len(losses)]).sum()
             if ALLOWED_RATIO * apart > np.abs(losses).sum():
                 break
-        return Epoch(losses, _change(weights, one.weights()))
+        return Epoch(losses, _change(weights, one.weights()), {})
 
     def replay(self, one: Replaying, weights: Weights, seeds: int = 0) -> Epoch:
         """Train the epoch from these weights. seeds: changes those of dropout: the masks are not to be the run's."""
         self._begin(one, weights)
         losses = [one.train_epoch(replace(part, dropout_seed=part.dropout_seed ^ seeds)) for part in self._parts]
-        return Epoch(np.concatenate(losses), _change(weights, one.weights()))
+        return Epoch(np.concatenate(losses), _change(weights, one.weights()), slot_sizes(one.slots()))
 
     def _begin(self, one: Replaying, weights: Weights) -> None:
         one.set_weights(weights)
@@ -271,6 +281,16 @@ def _batches(inputs: np.ndarray, labels: np.ndarray, feed: EpochFeed) -> Iterato
 
 def _change(before: Weights, after: Weights) -> Weights:
     return {name: after[name].astype(np.float64) - array for name, array in before.items()}
+
+
+def _states(run: Epoch, replays: Sequence[Epoch]) -> Iterator[Difference]:
+    """Yield how many times the optimizer's arrays are as large as after the replays, or as small: the worst slot."""
+    times = []
+    for slot, size in run.slot_sizes.items():
+        smaller, larger = sorted((size, float(np.median([epoch.slot_sizes[slot] for epoch in replays]))))
+        times.append(larger / smaller if smaller else np.inf if larger else 1.0)
+    if times:
+        yield Difference("optimizer", max(times), STATE_ALLOWED_TIMES)
 
 
 # --- without dropout ----------------------------------------------------------------------------------------------

@@ -1,13 +1,15 @@
 """The epoch of a run that is audited: kept with the state before it, so that another trainer can replay it.
 
-An .npz file beside the record, which holds the file's SHA-256, has the weights before the epoch and after it, and the
-optimizer's arrays before it. Which epoch that is, nobody knows until it is trained.
+An .npz file beside the record, which holds the file's SHA-256, has the weights before the epoch and after it, the
+optimizer's arrays before it and the sizes of those after it. Which epoch that is, nobody knows until it is trained.
 """
 
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from trainmark.errors import RecordError
 from trainmark.files.checksums import sha256_of
@@ -36,14 +38,15 @@ class AuditedEpoch:
     """
 
     def __init__(self, file: Path, adapter: Adapter, epochs: range, kept: Mapping | None) -> None:
-        self._file, self._adapter, self._epochs = file, adapter, epochs
+        self._file, self._epochs = file, epochs
+        self._adapter = adapter if isinstance(adapter, ObservedAdapter) else None
         self._before: Weights | None = None
         is_there = kept is not None and file.is_file() and sha256_of(file) == kept["sha256"]
         self.kept = dict(kept) if kept and is_there else None  # of a run that resumes: the file may be a later one
 
     def begin(self, epoch: int) -> None:
         """Take the state before an epoch. An adapter that does not show it is not audited."""
-        if epoch in self._epochs and isinstance(self._adapter, ObservedAdapter):
+        if epoch in self._epochs and self._adapter:
             self._before = {**self._adapter.weights(), **self._adapter.slots()}
 
     def end(self, epoch: int) -> dict | None:
@@ -52,10 +55,11 @@ class AuditedEpoch:
         If the disk refuses it, that is logged, and training continues.
         """
         before, self._before = self._before, None
-        if before is None or (self.kept and secrets.randbelow(epoch - self._epochs.start + 1)):
+        if before is None or self._adapter is None or (self.kept and secrets.randbelow(epoch - self._epochs.start + 1)):
             return self.kept
         arrays = {BEFORE + name: array for name, array in before.items()}
         arrays |= {AFTER + name: array for name, array in self._adapter.weights().items()}
+        arrays |= {AFTER + slot: np.array(size) for slot, size in slot_sizes(self._adapter.slots()).items()}
         try:
             with written_whole(self._file) as part:
                 write_arrays(part, arrays)
@@ -68,12 +72,27 @@ class AuditedEpoch:
 
 @dataclass(frozen=True)
 class KeptEpoch:
-    """An audited epoch. before, after: weights. slots: the optimizer's arrays before (`ObservedAdapter.slots`)."""
+    """An audited epoch.
+
+    before, after: weights.
+    slots: the optimizer's arrays before (`ObservedAdapter.slots`).
+    slot_sizes: of those after.
+    """
 
     epoch: int
     before: Weights
     slots: Weights
     after: Weights
+    slot_sizes: dict[str, float]
+
+
+def slot_sizes(slots: Weights) -> dict[str, float]:
+    """Return by slot the Euclidean norm of all its arrays together. slots: see `ObservedAdapter.slots`."""
+    sizes: dict[str, float] = {}
+    for name, array in slots.items():
+        slot = name.rpartition(".")[2]
+        sizes[slot] = float(np.hypot(sizes.get(slot, 0.0), np.linalg.norm(array.astype(np.float64))))
+    return sizes
 
 
 def read_kept(record_file: Path, record: Mapping, architecture: Architecture, rule: str) -> KeptEpoch:
@@ -88,13 +107,14 @@ def read_kept(record_file: Path, record: Mapping, architecture: Architecture, ru
         what = "is missing" if not file.is_file() else "is damaged or of another run: its SHA-256 is not the record's"
         raise RecordError(f"{file}, the audited epoch of the run, {what}; {again}")
     arrays = read_arrays(file)
-    weights, slots = dict(_shapes(architecture, ())), dict(_shapes(architecture, SLOTS[rule]))
-    expected = {BEFORE + name: shape for name, shape in (weights | slots).items()}
-    expected |= {AFTER + name: shape for name, shape in weights.items()}
+    of_weights, of_slots = dict(_shapes(architecture, ())), dict(_shapes(architecture, SLOTS[rule]))
+    expected = {BEFORE + name: shape for name, shape in (of_weights | of_slots).items()}
+    expected |= {AFTER + name: shape for name, shape in of_weights.items()} | {AFTER + slot: () for slot in SLOTS[rule]}
     if {name: array.shape for name, array in arrays.items()} != expected:
         raise RecordError(f"{file} is of another network than today's {architecture.name}; {again}")
-    parts = (BEFORE, weights), (BEFORE, slots), (AFTER, weights)
-    return KeptEpoch(kept["epoch"], *({name: arrays[begin + name] for name in names} for begin, names in parts))
+    parts = (BEFORE, of_weights), (BEFORE, of_slots), (AFTER, of_weights)
+    before, slots, after = ({name: arrays[begin + name] for name in names} for begin, names in parts)
+    return KeptEpoch(kept["epoch"], before, slots, after, {slot: float(arrays[AFTER + slot]) for slot in SLOTS[rule]})
 
 
 def _shapes(architecture: Architecture, slots: tuple[str, ...]) -> Iterator[tuple[str, tuple[int, ...]]]:
