@@ -185,7 +185,7 @@ def test_what_an_audit_refuses(splits, recipe, fault):
 def test_an_optimizer_that_begins_anew_after_each_epoch_is_refused(splits, recipe):
     resolved = resolved_of(recipe)
     record, kept = trained(resolved, splits)
-    lost = replace(kept, slot_sizes=kept.slot_sizes | {"first": 0.0})
+    lost = replace(kept, slot_sizes=dict.fromkeys(kept.slot_sizes, 0.0))
     found = differences(resolved, splits, record, lost)
     assert {what for what, one in found.items() if one.excess > 1} == {"optimizer"}
 
