@@ -134,7 +134,8 @@ def compare(first: Trace, second: Trace, architecture: Architecture) -> Pair:
             if one.what == other.what
         }
     if first.epochs and second.epochs:
-        parameters, rounding = [one.name for one in architecture.parameters()], (float32 or {}).get("backward", 0.0)
+        parameters = [one.name for one in architecture.parameters()]
+        rounding = sum(one.allowed for trace in (first, second) for one in trace.precision if one.what == "backward")
         epochs = tuple(compare_epochs(first.epochs, second.epochs, parameters, rounding, amplifies=cut is not None))
         reasons += [format_epoch_difference(one) for one in epochs if one.excess > 1][:1]
     of_steps = [reason for trace in (first, second) for reason in (*layers.imprecise(trace), *_wrong_updates(trace))]

@@ -68,7 +68,7 @@ def compare_epochs(
 
     parameters: names of the arrays that the optimizer changes. Others, the running statistics, move so much further
         that they would hide them.
-    rounding: how much float32 changes gradients, which is allowed for updates too.
+    rounding: how much float32 may change the gradients of both, which is allowed for updates too.
     amplifies: whether the training amplifies rounding from step to step. Then only the first loss is compared.
     """
     found = []

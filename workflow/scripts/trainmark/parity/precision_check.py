@@ -67,8 +67,8 @@ def check_precision(
 ) -> tuple[PrecisionDifference, ...]:
     """Return the differences of a trainer in float32 from float64.
 
-    Of each `what` one is returned: the first that is too large in the order of the computation, or else the one nearest
-    to its limit. Nothing is returned if float32 can't hold a loss or gradients.
+    Of each `what` one is returned: the first that is too large in the order of the computation, or else the largest.
+    Nothing is returned if float32 can't hold a loss or gradients.
 
     weights: the initial weights.
     batches: indices into "train", (batches, samples).
@@ -123,14 +123,17 @@ def _judged(
     differences: Mapping[str | None, float],
     of_copy: Mapping[str | None, float],
 ) -> list[PrecisionDifference]:
-    """Return these differences with their limits."""
-    shapes = architecture.shapes()
-    return [
-        _with_limit("backward", layer, samples * prod(shapes[layer][1:]), one, of_copy[layer])
-        if layer
-        else _with_limit("loss", layer, samples, one, of_copy[layer])
-        for layer, one in differences.items()
-    ]
+    """Return these differences with their limits.
+
+    A unit that was pushed across a kink changes the gradients of all layers before it. The copy's may be one behind
+    that of float32, so what it changed in a layer further back counts, too.
+    """
+    shapes, loss, largest = architecture.shapes(), differences[None], 0.0
+    judged = [_with_limit("loss", None, samples, loss, of_copy[None])]
+    for layer in filter(None, differences):
+        largest = max(largest, of_copy[layer])
+        judged.append(_with_limit("backward", layer, samples * prod(shapes[layer][1:]), differences[layer], largest))
+    return judged
 
 
 def _with_limit(what: str, layer: str | None, terms: int, difference: float, of_copy: float) -> PrecisionDifference:
@@ -204,7 +207,7 @@ def _compare_outputs(
 
 
 def _worst(differences: Sequence[PrecisionDifference]) -> Iterator[PrecisionDifference]:
-    """Yield one difference of each `what`, in ORDER: the first that is too large, or else that nearest to its limit."""
+    """Yield one difference of each `what`, in ORDER: the first that is too large, or else the largest."""
     for what in ORDER:
         if of_kind := [one for one in differences if one.what == what]:
-            yield next((one for one in of_kind if one.excess > 1), max(of_kind, key=lambda one: one.excess))
+            yield next((one for one in of_kind if one.excess > 1), max(of_kind, key=lambda one: one.difference))
