@@ -57,7 +57,7 @@ def arm(how, plan):
             took_seconds = time.monotonic() - begin
             if striking:
                 striking.join()
-                raise PlantedError  # JAX calls Python where the garbage is collected, and errors of there are ignored
+                raise PlantedError  # Python ignores an error raised in a callback of its garbage collector, as JAX has
             return losses
 
         adapter.train_epoch = failing

@@ -72,7 +72,8 @@ SIZE_ALLOWED_OF_MIDDLE = 0.25
 imagenet-nin on 400 photographs (.17 in the furthest layer), .02 in ResNet-50, where single layers differed by .77."""
 
 STATE_ALLOWED_TIMES = 3.0
-"""So many times may an optimizer's arrays be as large after the epoch as after the replays, or as small."""
+"""So many times may an optimizer's arrays be as large after the epoch as after the replays, or as small. In the
+networks of tests/unit/training/test_audit.py they differ by 2 % with other masks."""
 
 PARTS = 5
 """The parts of an epoch whose means tell how much the losses of two trainings differ by chance."""
@@ -132,7 +133,12 @@ class Difference:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What an epoch did: the loss of each step, float64, (steps,), how it changed each array, and see `slot_sizes`."""
+    """What an epoch did.
+
+    losses: of each step, float64, (steps,).
+    change: of each array.
+    slot_sizes: those of the optimizer's arrays after it; empty where they are not compared.
+    """
 
     losses: np.ndarray
     change: Weights

@@ -112,9 +112,13 @@ def read_kept(record_file: Path, record: Mapping, architecture: Architecture, ru
     expected |= {AFTER + name: shape for name, shape in of_weights.items()} | {AFTER + slot: () for slot in SLOTS[rule]}
     if {name: array.shape for name, array in arrays.items()} != expected:
         raise RecordError(f"{file} is of another network than today's {architecture.name}; {again}")
-    parts = (BEFORE, of_weights), (BEFORE, of_slots), (AFTER, of_weights)
-    before, slots, after = ({name: arrays[begin + name] for name in names} for begin, names in parts)
-    return KeptEpoch(kept["epoch"], before, slots, after, {slot: float(arrays[AFTER + slot]) for slot in SLOTS[rule]})
+    return KeptEpoch(
+        epoch=kept["epoch"],
+        before={name: arrays[BEFORE + name] for name in of_weights},
+        slots={name: arrays[BEFORE + name] for name in of_slots},
+        after={name: arrays[AFTER + name] for name in of_weights},
+        slot_sizes={slot: float(arrays[AFTER + slot]) for slot in SLOTS[rule]},
+    )
 
 
 def _shapes(architecture: Architecture, slots: tuple[str, ...]) -> Iterator[tuple[str, tuple[int, ...]]]:
