@@ -59,6 +59,18 @@ def test_a_stretch_counts_the_cpu_time_of_others_on_the_cpus_held(kernel):
     }  # fmt: skip
 
 
+def test_a_checkpoint_within_an_epoch_loses_no_time(kernel):
+    watch = Watch((0, 1), None)
+    watch.begin(1)
+    stretches = []
+    for within in (True, True, False):
+        kernel.now += 1.0
+        stretches += watch.after(1, force=True, within=within)
+    kernel.now += 1.0
+    stretches += watch.after(2)
+    assert [(one["epochs"], one["seconds"]) for one in stretches] == [([1, 1], 1.0)] * 3 + [([2, 2], 1.0)]
+
+
 def test_missing_counters_are_none_and_no_disturbance(kernel, tmp_path):
     (tmp_path / "stat").unlink()
     watch = Watch((0, 1), None)

@@ -56,10 +56,11 @@ class Watch:
         self._heartbeat = self._heartbeat or Heartbeat()
         self._first_epoch, self._before = epoch, self._counters()
 
-    def after(self, epoch: int, *, force: bool = False) -> list[dict]:
+    def after(self, epoch: int, *, force: bool = False, within: bool = False) -> list[dict]:
         """End the stretch after this epoch and return it (a list of one) if it is time to read the counters; else [].
 
         force: read the counters even if it is not yet time.
+        within: the epoch goes on: the next stretch begins with it.
         """
         if self._first_epoch is None or epoch < self._first_epoch:
             return []
@@ -77,7 +78,7 @@ class Watch:
             **counts,
             "gpu_processes": nvml.computing_processes(self._gpu) if self._gpu else None,
         }
-        self._first_epoch, self._before = epoch + 1, counters
+        self._first_epoch, self._before = epoch if within else epoch + 1, counters
         self._cost_seconds = time.monotonic() - begin
         return [stretch]
 

@@ -199,7 +199,8 @@ class RunMeasurements:
         self.watch.begin(epoch + 1)
 
     def _read_watch(self) -> None:
-        self.progress.machine += self.watch.after(self.epoch or 0, force=True)
+        within = self.progress.unfinished.steps > 0
+        self.progress.machine += self.watch.after(self.epoch or 0, force=True, within=within)
 
     def _note_peaks(self, device_mib: float | None) -> None:
         progress = self.progress
