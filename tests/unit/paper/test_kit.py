@@ -19,9 +19,9 @@ from trainmark.paper import numbers as numbers_module
 from trainmark.paper.kit import _compile, make_kit
 from trainmark.plan.plan_file import read_plan
 from trainmark.records.record import read_record
-from trainmark.tables.formatting import format_figure
+from trainmark.tables.formatting import LASTING, format_figure
 from trainmark.tables.paired import estimate
-from trainmark.tables.tables import COLUMNS, LASTING
+from trainmark.tables.tables import COLUMNS
 from trainmark.trainer import Trainer
 
 GROUP = "two/mnist-mlp-flux/digits"

@@ -74,11 +74,28 @@ def status_counts(statuses: Iterable[str]) -> str:
     return ", ".join([f"{listed.count('ok')} ok", *counts])
 
 
+LASTING = (
+    "test_loss", "test_accuracy", "test_top5_accuracy", "train_loss", "train_accuracy", "peak_host_mib",
+    "peak_device_mib",
+)  # fmt: skip
+"""The metrics that a disturbance does not change, besides the scores of texts."""
+
+
+def is_lasting(metric: str) -> bool:
+    """Whether a disturbance leaves a metric as it is."""
+    return metric in LASTING or metric.startswith("scored_texts.")
+
+
+DISTURBED_MARK = "*"
+"""Stands behind a number that disturbed runs alone were measured for."""
+
+
 def summary_figure(row: Mapping, metric: str, statistic: str) -> str:
     """Format a number of the summary, or give the word in its place. statistic: "median", "min" or "max"."""
     value = row[f"{metric}_{statistic}"]
     if not pd.isna(value):
-        return format_figure(metric, value)
+        mark = DISTURBED_MARK if row["disturbed_times"] and not is_lasting(metric) else ""
+        return format_figure(metric, value) + mark
     censored = [status for status in CENSORED if row[status]]
     return why_absent(["ok"] if row["runs"] > sum(row[status] for status in censored) else censored)
 

@@ -21,7 +21,7 @@ from trainmark.records.resolved import batch_size_of
 from trainmark.records.result import communication_share, cpu_share
 from trainmark.tables.costs import costs_of
 from trainmark.tables.curves import TARGET_COLUMNS, reached_target
-from trainmark.tables.formatting import format_versions, number_ranges
+from trainmark.tables.formatting import format_versions, is_lasting, number_ranges
 from trainmark.tables.mixed_environments import code_versions
 from trainmark.tables.peaks import PEAK_METRICS, peak_of, with_machine_shares
 from trainmark.tables.waiting import SHARES, waiting_of
@@ -60,12 +60,6 @@ METRICS = {name: heading for name, (heading, _) in COLUMNS.items()} | {
 
 HEADINGS = METRICS | {"target_seconds": "time to accuracy, s"}
 """Also those of the metrics that are compared but have no median here, because not every run reaches the target."""
-
-LASTING = (
-    "test_loss", "test_accuracy", "test_top5_accuracy", "train_loss", "train_accuracy", "peak_host_mib",
-    "peak_device_mib",
-)  # fmt: skip
-"""The metrics that a disturbance does not change, besides the scores of texts."""
 
 PHASE_METRICS = {f"phases.{phase}": phase.replace("_", " ") for phase in PHASES} | {"wall_seconds": "wall time"}
 """The heading of each phase of a run, and of its wall time; all in seconds."""
@@ -290,10 +284,10 @@ def summary_table(
         row = dict(zip(SETTING, values, strict=True)) | {"runs": len(group)}
         row |= {status: int((group["status"] == status).sum()) for status in ("diverged", "out_of_memory")}
         row |= {cause: int((group[cause] != "").sum()) for cause in ("disturbed", "waited")}
+        row["disturbed_times"] = bool(len(timed)) and bool((timed["disturbed"] != "").all())
         row["code_versions"] = versions[values[: len(GROUP)]]
         for metric in metrics:
-            lasts = metric in LASTING or metric.startswith("scored_texts.")
-            present = (finished if lasts else timed)[metric].dropna()
+            present = (finished if is_lasting(metric) else timed)[metric].dropna()
             for name, of_values in statistics.items():
                 row[f"{metric}_{name}"] = float(of_values(present.tolist())) if len(present) else None
         row["run_numbers"] = " ".join(str(number) for number in sorted(group["number"]))

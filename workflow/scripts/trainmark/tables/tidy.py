@@ -6,6 +6,7 @@ import pandas as pd
 
 from trainmark.records.record import PHASES
 from trainmark.tables.costs import COSTS
+from trainmark.tables.formatting import is_lasting
 from trainmark.tables.scaling import EFFICIENCIES, ESTIMATES
 from trainmark.tables.tables import GROUP, METRICS, PHASE_METRICS, SETTING, STATISTICS, rows_of, summary_table
 from trainmark.trainer import Trainer
@@ -27,7 +28,19 @@ UNITS = {
 
 SHARES_OF_PHASES = {f"phase_shares.{phase}": f"phases.{phase}" for phase in PHASES}
 
-COLUMNS = [*SETTING, "compared_with", "metric", "unit", "statistic", "value", "low", "high", "runs", "verdict"]
+COLUMNS = [
+    *SETTING,
+    "compared_with",
+    "metric",
+    "unit",
+    "statistic",
+    "value",
+    "low",
+    "high",
+    "runs",
+    "disturbed_times",
+    "verdict",
+]
 
 
 def numbers_table(tables: Mapping[str, pd.DataFrame], currency: str) -> pd.DataFrame:
@@ -46,7 +59,8 @@ def numbers_table(tables: Mapping[str, pd.DataFrame], currency: str) -> pd.DataF
         *_scaling(tables["scaling"]),
     ]
     types = dict.fromkeys(("value", "low", "high"), "float64") | {"epochs": "Int64"}
-    return pd.DataFrame(rows, columns=COLUMNS).astype(types)
+    table = pd.DataFrame(rows, columns=COLUMNS).astype(types)
+    return table.assign(disturbed_times=table["disturbed_times"].eq(True))
 
 
 def tidy_table(numbers: pd.DataFrame) -> pd.DataFrame:
@@ -62,6 +76,7 @@ def _medians(runs: pd.DataFrame, currency: str) -> list[dict]:
         | {"metric": metric, "unit": _unit(metric, currency), "statistic": "median"}
         | {"value": row[f"{metric}_median"], "low": row[f"{metric}_min"], "high": row[f"{metric}_max"]}
         | {"runs": int(row[f"{metric}_count"] or 0)}
+        | {"disturbed_times": row["disturbed_times"] and not is_lasting(metric)}
         for row in rows_of(summary_table(runs.assign(**shares), metrics, STATISTICS | {"count": len}))
         for metric in metrics
     ]
