@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainmark.records.sentences import run_sentence
+from trainmark.records.sentences import pair_lines, run_sentence
 
 OK = {
     "result": {"test_loss": 0.123456, "test_accuracy": 0.98765, "training_seconds": 12.3456},
@@ -39,3 +39,13 @@ NOTHING = dict.fromkeys(OK["result"])
 )
 def test_a_run_in_a_sentence(changes, sentence):
     assert run_sentence(OK | changes) == sentence
+
+
+def test_equal_pairs_share_a_line_and_others_keep_their_own():
+    words = ["equal up to rounding (largest difference 2.1e-15)", "equal up to rounding (largest difference 3.0e-14)",
+             "different (largest difference 0.5): they diverge", "different (largest difference 0.5): they diverge"]  # fmt: skip
+    pairs = [{"first": "a", "second": str(i), "sentence": sentence} for i, sentence in enumerate(words)]
+    assert list(pair_lines(pairs)) == [
+        "2 pairs: equal up to rounding (largest difference 3.0e-14)", *(f"a and {i}: {words[i]}" for i in (2, 3))
+    ]  # fmt: skip
+    assert list(pair_lines(pairs[:1])) == [f"a and 0: {words[0]}"]

@@ -18,6 +18,7 @@ from matplotlib.font_manager import fontManager
 from records_for_tests import disturbed, diverged, out_of_memory, record, resealed, streamed
 
 from trainmark.errors import ConfigError
+from trainmark.frameworks.registry import known_frameworks
 from trainmark.plan import figures as listed
 from trainmark.plan.figures import known_figures
 from trainmark.records.record import PHASES
@@ -26,7 +27,18 @@ from trainmark.report.figures.options import FigureOptions
 from trainmark.report.figures.save import ALL_CENSORED, NO_VALUES, draw_figure, drawing
 from trainmark.report.figures.style import COLOURS, looks_of, settings
 from trainmark.report.figures.text import text_width, wrapped
+from trainmark.tables.targets import targets_table
 from trainmark.trainer import DEVICES, LOOPS, TRAINER, Trainer
+
+SEVERAL = [(device, "stock", workers) for device in DEVICES for workers in (2, 4, 8)]
+"""Devices, loops and numbers of workers of trainers with several workers: these have the stock loop."""
+
+KNOWN = [
+    Trainer(framework, *parts)
+    for framework in known_frameworks()
+    for parts in [*product(DEVICES, LOOPS), *SEVERAL, ("cpu", "stock", 4096)]
+]
+"""Trainers of all parts that the schema allows; of numbers of workers some."""
 
 CASES = {
     "more frameworks than colours": [record(f"f{i}", loss=0.1 * (i + 1)) for i in range(8)],
@@ -98,16 +110,35 @@ def test_nothing_overlaps_or_is_too_small_or_too_high_and_axes_have_units(crowd,
 
 
 def test_no_two_trainers_look_alike_in_grey():
-    trainers = [Trainer(f"f{i:02}", *parts) for i in range(12) for parts in product(DEVICES, LOOPS)]
+    trainers = [Trainer(f"f{i:02}", *parts) for i in range(12) for parts in [*product(DEVICES, LOOPS), *SEVERAL]]
     styles = looks_of(pd.DataFrame(trainers, columns=[*TRAINER]).sort_values("loop"))
     dots = {(look.colour, look.marker, look.dots().get("fillstyle")) for look in styles.values()}
     assert len(dots) == len(trainers), "dots have no line"
     lines = {(look.colour, look.marker, look.line()["linestyle"]) for look in styles.values()}
     assert len(lines) == len(trainers), "dots of disturbed runs are hollow"
+    without_colour = {
+        (one.marker, one.dashes, one.fill) for trainer, one in styles.items() if trainer.framework < "f09"
+    }
+    assert len(without_colour) == 9 * len(trainers) / 12
     three = [styles[Trainer(f"f{i:02}", "cpu")] for i in range(3)]
     greys = [np.dot(to_rgb(look.colour), (0.299, 0.587, 0.114)) for look in three]
     assert min(abs(a - b) for a, b in combinations(greys, 2)) > 0.2
     assert all(contrast(colour) >= 3 for colour in COLOURS), "on white"
+
+
+def grey(colour):
+    return round(float(np.dot(to_rgb(colour), (0.299, 0.587, 0.114))), 1)
+
+
+@pytest.mark.parametrize("is_grey", [False, True])
+def test_no_pair_of_trainers_is_drawn_alike(is_grey):
+    for pair in combinations(KNOWN, 2):
+        drawn = [
+            (grey(line.get_color()) if is_grey else line.get_color(), line.get_marker(), line.get_fillstyle(),
+             line._dash_pattern)
+            for line in (look.handle() for look in looks_of(pd.DataFrame(pair, columns=[*TRAINER])).values())
+        ]  # fmt: skip
+        assert drawn[0] != drawn[1], pair
 
 
 def test_every_phase_is_in_one_area_or_left_out_and_neighbours_differ_in_grey():
@@ -244,7 +275,25 @@ def test_disturbed_runs_are_hollow_and_in_no_median(drawn):
     assert [list(seconds) for seconds in hollow] == [[14.5]]
     assert [list(line.get_ydata()) for line in axis.lines if line.get_linestyle() != "None"] == [[2.5]]
     (axis,) = drawn("training_time", record("a", 1, seconds=7.0, changes=hit))
+    medians = [line for line in axis.lines if line.get_linestyle() != "None"]
+    assert [line.get_markerfacecolor() for line in medians] == ["white"]
     assert [list(line.get_ydata()) for line in axis.lines if line.get_linestyle() != "None"] == [[14.5]], "of all"
+
+
+def test_no_line_joins_medians_of_quiet_and_of_disturbed_runs(drawn):
+    hit = disturbed(stopped_seconds=0.5)
+    (axis,) = drawn("training_time", *(record("a", epochs=one, changes=hit if one == 3 else {}) for one in (1, 3, 9)))
+    assert sorted(lines_of(axis)) == [[1, 9], [3]]
+
+
+@pytest.mark.parametrize("name", ["training_time", "phases", "loss", "time_to_accuracy"])
+def test_a_median_of_disturbed_runs_is_marked_and_explained(tmp_path, name):
+    target, said = {"settings.target_accuracy": 0.5}, []
+    for changes in (target, target | disturbed(stopped_seconds=0.5)):
+        data = data_of(tmp_path, *(record("a", repeat, changes=changes) for repeat in (1, 2)))
+        figure = drawing(name)(replace(data, targets=targets_table(data.runs)))
+        said.append(" ".join([*texts_of(figure.legends), figure.get_supxlabel()]))
+    assert "disturbed" in said[1] and "disturbed" not in said[0]
 
 
 def test_a_disturbed_run_counts_by_epoch_and_not_by_time(drawn):

@@ -1,13 +1,15 @@
 """The summary in the terminal at the end of a workflow."""
 
 import pytest
-from records_for_tests import ON_ONE_CPU, certificates_of, losing, out_of_memory, record, streamed, written_tables
+from records_for_tests import ON_ONE_CPU, certificates_of, disturbed, out_of_memory, record, streamed, written_tables
 
 from trainmark.report.terminal import terminal_text
 from trainmark.tables.agreement import agreement_table
 from trainmark.tables.claims import claims_table
 from trainmark.tables.comparisons import comparisons_table, parity_table
 from trainmark.tables.curves import curves_table
+from trainmark.tables.formatting import DISTURBED_NOTE
+from trainmark.tables.mixed_environments import TRAIN_AGAIN
 from trainmark.tables.published import published_table
 from trainmark.tables.tables import summary_table
 from trainmark.tables.variants import variants_table
@@ -92,14 +94,17 @@ def test_accuracies_have_verdicts_too_where_dropout_masks_differ(printed):
 def test_each_pair_has_the_line_of_its_certificate(printed):
     text = printed(record("a"), record("b"), record("c", experiment="f"))
     lines = text[text.index("Parity check (float64), per pair of trainers:") :].splitlines()
-    epochs = "over whole epochs in float32 the losses differ by 3.0e-07"
-    assert lines[1] == f"  a on cpu and b on cpu: they are <rounding>; {epochs}"
+    assert lines[1] == "  a on cpu and b on cpu: they are <rounding>"
     assert text.count("Parity check (float64), per pair of trainers:") == 1, "one trainer is no pair"
 
 
-def test_agreement_has_a_line_per_pair_of_trainers(printed):
-    text = printed(record("a", changes=losing([1.0, 1.0])), record("b", changes=losing([1.0, 0.75])))
-    assert "  a on cpu and b on cpu: 2.50e-01, 2.50e-01; another order would show up to epoch 2 of 2" in text
+def test_disturbed_runs_are_named_once_for_all_sections_and_their_medians_marked_with_a_note(printed):
+    hit = disturbed(foreign_seconds=0.5)
+    of_both = [record(name, experiment=one, changes=hit) for one in "ef" for name in "ab"]
+    text = printed(*of_both, record("a", experiment="g"))
+    assert text.count("Disturbed: runs 1-4") == text.count(TRAIN_AGAIN) == 1
+    assert text.index("Disturbed: runs 1-4") > text.index("g: mnist-mlp-flux")
+    assert text.count("*\n") == 0 and text.count("1.00*") == 4 and text.count(DISTURBED_NOTE) == 2
 
 
 def test_runs_that_waited_for_data_or_differ_in_code_and_machine_are_named(printed):

@@ -24,7 +24,7 @@ from trainmark.plan.environments import where_to_add
 from trainmark.plan.forecast import Forecast
 from trainmark.plan.products import CERTIFICATES, RECORD_FILE, TRAINING_RULES
 from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, trainer_in
-from trainmark.records.sentences import run_sentence
+from trainmark.records.sentences import pair_lines, run_sentence
 
 REFRESH_SECONDS = 1.0
 """Time between two updates of the bar. It is long because drawing takes CPU time from the runs being timed."""
@@ -240,8 +240,7 @@ class WorkflowDisplay(logging.Handler):
         file = Path(CERTIFICATES, CERTIFICATE_FILE.format_map(job.wildcards))
         pairs = json.loads(file.read_text(encoding="utf-8"))["pairs"]
         group = "{experiment}: {recipe} on {dataset}".format_map(job.wildcards)
-        lines = "".join(f"\n  {pair['first']} and {pair['second']}: {pair['sentence']}" for pair in pairs)
-        print_line(f"parity check of {group}:{lines}", self._terminal)
+        print_line("\n  ".join([f"parity check of {group}:", *pair_lines(pairs)]), self._terminal)
 
     def _failed(self, job: Job | None) -> None:
         if job is None:

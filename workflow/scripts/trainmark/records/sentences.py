@@ -1,6 +1,7 @@
-"""How a run ended, as one sentence for people. Standard library only: the workflow itself prints it."""
+"""How a run ended, and how equal trainers are, for people. Standard library only: the workflow itself prints it."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 
 from trainmark.machine.disturbance import cause_in_words
 from trainmark.records.result import untimed
@@ -34,6 +35,26 @@ def _status(record: Mapping) -> str:
         return f"out of memory in {when}: {exceeded['message']}"
     known = [name for name in ("test_accuracy", "test_loss", "train_loss") if result.get(name) is not None][:2]
     return ", ".join(f"{name.replace('_', ' ')} {format_loss(result[name])}" for name in known) or "done"
+
+
+DIFFERENCE = r" \(largest difference ([^)]+)\)"
+
+
+def pair_lines(pairs: Iterable[Mapping]) -> Iterator[str]:
+    """Yield a line for each pair of a certificate; pairs that are equal in the same words share one."""
+    alike: dict[str, list[Mapping]] = {}
+    for pair in pairs:
+        words = re.sub(DIFFERENCE, "", pair["sentence"])
+        alike.setdefault(words if re.match("bitwise equal|equal ", words) else str(pair), []).append(pair)
+    for words, same in alike.items():
+        first, *others = same
+        found = re.findall(DIFFERENCE, " ".join(pair["sentence"] for pair in same))
+        largest = f" (largest difference {max(found, key=float)})" if found else ""
+        yield (
+            f"{len(same)} pairs: {words}{largest}"
+            if others
+            else (f"{first['first']} and {first['second']}: {first['sentence']}")
+        )
 
 
 def times(count: int) -> str:

@@ -5,15 +5,15 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 from tabulate import tabulate
 
-from trainmark.parity.certificate import certificate_lines
 from trainmark.plan.matrix import LEAST_PAIRS
 from trainmark.plan.run import group_title
 from trainmark.recipes.command import DATASET
+from trainmark.records.sentences import pair_lines
 from trainmark.report.standings import OF_VARIANTS
 from trainmark.tables.comparisons import Certificates
 from trainmark.tables.consistency import code_differences
-from trainmark.tables.formatting import censored_counts, counted, summary_figure
-from trainmark.tables.mixed_environments import mixed_environments
+from trainmark.tables.formatting import DISTURBED_MARK, DISTURBED_NOTE, censored_counts, counted, summary_figure
+from trainmark.tables.mixed_environments import TRAIN_AGAIN, disturbances, mixtures
 from trainmark.tables.published import counts_within
 from trainmark.tables.run_checks import evaluation_gaps
 from trainmark.tables.tables import GROUP, METRICS, groups, rows_of, select_group, shown_of_trainers, summary_table
@@ -27,7 +27,7 @@ SHOWN = ("training_seconds", "test_loss", "test_accuracy")
 COMPARED_SHOWN = {"training_seconds": "training time", "test_accuracy": "test accuracy"}
 """The metrics whose verdicts are shown, each in words."""
 
-OF_SECTIONS = ("runs", "published", "comparisons", "parity", "agreement")
+OF_SECTIONS = ("runs", "published", "comparisons", "parity")
 """The tables of which a section shows its rows."""
 
 MOST_RATIOS = 12
@@ -35,8 +35,8 @@ MOST_RATIOS = 12
 
 
 def terminal_text(tables: Mapping[str, pd.DataFrame], certificates: Certificates) -> str:
-    """The summary, section by section: medians, published results, mixed environments, parity, comparisons, and
-    agreement of losses.
+    """The summary, section by section: medians, published results, mixed environments, parity and comparisons; then
+    the disturbed runs of all sections, and the claims.
 
     tables: by name; see `collected`.
     """
@@ -50,11 +50,11 @@ def terminal_text(tables: Mapping[str, pd.DataFrame], certificates: Certificates
         if lines := counts_within(of_group["published"]):
             parts.append("\n  ".join(["Published results:", *lines]))
         section_runs = of_group["runs"]
-        parts += mixed_environments(section_runs) + code_differences(certificates.get(values), section_runs)
+        parts += mixtures(section_runs) + code_differences(certificates.get(values), section_runs)
         parts += waiting_sentences(section_runs) + evaluation_gaps(section_runs)
         if values in certificates:
-            lines = [f"  {line}" for line in certificate_lines(certificates[values])]
-            parts.append("\n".join(["Parity check (float64), per pair of trainers:", *lines]))
+            lines = list(pair_lines(certificates[values]["pairs"]))
+            parts.append("\n  ".join(["Parity check (float64), per pair of trainers:", *lines]))
         compared = of_group["comparisons"]
         if dataset == DATASET:
             parts.append("Not certified: nothing shows what a command trains, so it is not ranked.")
@@ -66,8 +66,7 @@ def terminal_text(tables: Mapping[str, pd.DataFrame], certificates: Certificates
             parts.append("\n  ".join(lines))  # those that are refused because of their runs
         if len(compared):
             parts += _comparisons(compared)
-        if len(of_group["agreement"]):
-            parts.append(_agreement(of_group["agreement"]))
+    parts += [f"{sentence} {TRAIN_AGAIN}" for sentence in disturbances(runs)]
     if len(tables["claims"]):
         claims = [f"{row['status']}: {row['says']} ({row['sentence']})" for row in rows_of(tables["claims"])]
         parts.append("\n  ".join(["Claims:", *claims]))
@@ -95,7 +94,9 @@ def _medians(summary: pd.DataFrame, columns: list[str]) -> str:
         rows.append([*trainer, row["epochs"], censored_counts(row) or row["runs"], *figures])
     headings = [*columns, "epochs", "runs", *(METRICS[metric] for metric in SHOWN)]
     aligned = ["left"] * len(columns) + ["right"] * (len(headings) - len(columns))
-    return tabulate(rows, headings, tablefmt="simple", disable_numparse=True, colalign=aligned)
+    table = tabulate(rows, headings, tablefmt="simple", disable_numparse=True, colalign=aligned)
+    is_marked = any(str(cell).endswith(DISTURBED_MARK) for row in rows for cell in row)
+    return f"{table}\n{DISTURBED_NOTE}" if is_marked else table
 
 
 def _comparisons(comparisons: pd.DataFrame, shown: Mapping[str, str] = COMPARED_SHOWN) -> list[str]:
@@ -123,12 +124,3 @@ def _ratios(comparisons: pd.DataFrame, what: str) -> str:
     ]
     heading = f"Ratios of {what}, each with its 95 % interval (all comparisons are in the report):"
     return "\n".join([heading, tabulate(rows, tablefmt="plain", disable_numparse=True, preserve_whitespace=True)])
-
-
-def _agreement(agreement: pd.DataFrame) -> str:
-    lines = ["Losses of the steps of two paired runs (median, largest relative difference in the first steps):"]
-    for row in rows_of(agreement):
-        differences = "own masks" if row["median"] is None else f"{row['median']:.2e}, {row['largest']:.2e}"
-        shown = f"another order would show up to epoch {row['ordered_epochs']} of {row['epochs']}"
-        lines.append(f"  {row['first']} and {row['second']}: {differences}; {shown}")
-    return "\n".join(lines)

@@ -89,6 +89,9 @@ def is_lasting(metric: str) -> bool:
 DISTURBED_MARK = "*"
 """Stands behind a number that disturbed runs alone were measured for."""
 
+DISTURBED_NOTE = f"{DISTURBED_MARK} of disturbed runs alone: it holds the time that something else took"
+"""The note below a table or a figure that has the mark."""
+
 
 def summary_figure(row: Mapping, metric: str, statistic: str) -> str:
     """Format a number of the summary, or give the word in its place. statistic: "median", "min" or "max"."""

@@ -113,10 +113,14 @@ def mixed_compilation(runs: pd.DataFrame) -> list[str]:
     ]
 
 
+def mixtures(runs: pd.DataFrame) -> list[str]:
+    """Sentences on differences between the runs of one table in code, machines, settings, calls and compilation."""
+    return mixed_code(runs) + mixed_machines(runs) + mixed_settings(runs) + mixed_calls(runs) + mixed_compilation(runs)
+
+
 def mixed_environments(runs: pd.DataFrame) -> list[str]:
-    """All sentences on the runs of one table: differences in code, machines, calls and compilation; disturbed runs."""
-    mixed = mixed_code(runs) + mixed_machines(runs) + mixed_settings(runs) + mixed_calls(runs) + mixed_compilation(runs)
-    return mixed + [f"{sentence} {TRAIN_AGAIN}" for sentence in disturbances(runs)]
+    """All sentences on the runs of one table: those of `mixtures`, and the disturbed runs."""
+    return mixtures(runs) + [f"{sentence} {TRAIN_AGAIN}" for sentence in disturbances(runs)]
 
 
 def resumed_elsewhere(run: Mapping) -> str | None:

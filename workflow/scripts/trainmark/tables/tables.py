@@ -307,6 +307,11 @@ def timed_runs(runs: pd.DataFrame) -> pd.DataFrame:
     return runs[undisturbed | ~is_any]
 
 
+def are_disturbed(runs: pd.DataFrame) -> bool:
+    """Whether the times of a setting of these runs are those of disturbed runs alone."""
+    return bool((timed_runs(runs)["disturbed"] != "").any())
+
+
 def groups(table: pd.DataFrame, columns: list[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
     """Yield (values, rows) for each group of rows with equal values in these columns, in order of first appearance."""
     yield from table.groupby(columns, sort=False)

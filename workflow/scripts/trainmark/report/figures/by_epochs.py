@@ -28,8 +28,8 @@ from trainmark.report.figures.style import (
     width_of,
 )
 from trainmark.report.figures.text import place_of, wrapped
-from trainmark.tables.tables import by_trainer, groups, rows_of, timed_runs
-from trainmark.trainer import STOCK, Trainer
+from trainmark.tables.tables import are_disturbed, by_trainer, groups, rows_of, timed_runs
+from trainmark.trainer import Trainer
 
 HEIGHT, PANEL_HEIGHT = 2.1, 1.55
 """Of a single axis with its labels, and of one of several."""
@@ -42,9 +42,9 @@ ENERGY_UNITS = (("MJ", 1e6), ("kJ", 1e3))
 
 def draw_training_time(data: Data) -> Figure | None:
     """Training time by number of epochs, including compilation. Each dot is a run; hollow dots are disturbed runs.
-    Lines join the medians of runs that were trained in the same call of snakemake, without the disturbed ones unless
-    all were; bars: range over repeats. Dots and bars are moved aside by up to 3 % of their number of epochs. More than
-    6 trainers have a panel for each device and loop.
+    Lines join the medians of runs that were trained in the same call of snakemake, without the disturbed ones; a hollow
+    mark on a line is a median of disturbed runs alone. Bars: range over repeats. Dots and bars are moved aside by up to
+    3 % of their number of epochs. More than 6 trainers have a panel for each device and loop.
     """
     unit, seconds = time_unit(data.finished["training_seconds"].max())
     return _draw_runs(data, "training_seconds", "training time", (unit, seconds))
@@ -77,9 +77,9 @@ def draw_speed_up(data: Data) -> Figure | None:
 
 def draw_energy(data: Data) -> Figure | None:
     """Energy of the training by number of epochs, where it was measured. Each dot is a run; hollow dots are disturbed
-    runs. Lines join the medians of runs that were trained in the same call of snakemake, without the disturbed ones
-    unless all were; bars: range over repeats. Dots and bars are moved aside by up to 3 % of their number of epochs.
-    More than 6 trainers have a panel for each device and loop.
+    runs. Lines join the medians of runs that were trained in the same call of snakemake, without the disturbed ones; a
+    hollow mark on a line is a median of disturbed runs alone. Bars: range over repeats. Dots and bars are moved aside
+    by up to 3 % of their number of epochs. More than 6 trainers have a panel for each device and loop.
     """
     most = data.finished["training_joules"].max()
     unit, joules = next(((name, joules) for name, joules in ENERGY_UNITS if most >= 2 * joules), ("J", 1))
@@ -116,7 +116,7 @@ def _new_sheet(data: Data, table: pd.DataFrame) -> Sheet:
     if len(styles) > MOST_ENTRIES:
         own, panels = TWO_COLUMNS, {}
         firsts = {
-            name: replace(of_name[0], label=name, device="cpu", loop=STOCK)
+            name: replace(of_name[0], label=name, dashes="-", fill="full")
             for name, of_name in by_framework(looks(data)).items()
         }
         for trainer in sorted(styles, key=lambda trainer: (trainer.device, trainer.loop, trainer.workers)):
@@ -165,7 +165,8 @@ def _draw_runs(data: Data, column: str, title: str, unit: tuple[str, float]) -> 
     for axis, trainer, look, shift in sheet.trainers():
         _draw_trainer(axis, of_trainers[trainer], look, shift)
     published = [draw_references(axis, data.references_by_epoch, column, 1 / divisor) for axis in sheet.axes]
-    disturbed = [hollow_entry("disturbed run")] if (runs["disturbed"] != "").any() else []
+    hollow = "disturbed run" + (", or a median of such" if are_disturbed(runs) else "")
+    disturbed = [hollow_entry(hollow)] if (runs["disturbed"] != "").any() else []
     epochs = {*runs["epochs"], *reference_epochs(data.references_by_epoch, column)}
     lines = [line for axis in sheet.axes for line in axis.lines]
     values = np.concatenate([np.asarray(line.get_ydata(), float) for line in lines])
@@ -177,10 +178,11 @@ def _draw_trainer(axis: Axes, runs: pd.DataFrame, look: Look, shift: float) -> N
     """Draw a trainer's runs: medians and ranges of those whose times count, and a dot for each."""
     timed = timed_runs(runs)
     calls = timed.groupby("epochs")["calls"].agg(lambda calls_of_runs: " ".join(sorted(set(calls_of_runs))))
-    for _, same_calls in groups(timed.assign(calls=timed["epochs"].map(calls)), ["calls"]):
-        values = same_calls.groupby("epochs")["value"].agg(["median", "min", "max"])
+    timed = timed.assign(calls=timed["epochs"].map(calls), is_disturbed=timed["disturbed"] != "")
+    for (_, is_disturbed), alike in groups(timed, ["calls", "is_disturbed"]):
+        values = alike.groupby("epochs")["value"].agg(["median", "min", "max"])
         median, ends = values["median"], [values["median"] - values["min"], values["max"] - values["median"]]
-        axis.plot(values.index, median, **look.line(thin=True))
+        axis.plot(values.index, median, **look.line(thin=True) | (look.dots(hollow=True) if is_disturbed else {}))
         axis.errorbar(values.index * shift, median, yerr=ends, fmt="none", ecolor=look.colour, elinewidth=0.8)
     for disturbed, dots in runs.groupby(runs["disturbed"] != ""):
         draw_dots(axis, dots["epochs"] * shift, dots["value"], **look.dots(hollow=bool(disturbed), size=4))

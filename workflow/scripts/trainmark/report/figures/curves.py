@@ -16,17 +16,19 @@ from trainmark.report.figures.references import draw_references
 from trainmark.report.figures.style import (
     GREY,
     MOST_ENTRIES,
+    OF_DISTURBED,
     TWO_COLUMNS,
     Entry,
     Look,
     add_legend,
+    hollow_entry,
     looks,
     trainer_entries,
     width_of,
 )
 from trainmark.report.figures.text import wrapped
-from trainmark.tables.tables import select_trainer, timed_runs
-from trainmark.trainer import TRAINER
+from trainmark.tables.tables import are_disturbed, by_trainer, select_trainer, timed_runs
+from trainmark.trainer import TRAINER, Trainer
 
 LOSSES = {
     "test_loss": "test loss (nats)",
@@ -86,6 +88,7 @@ def _draw_progress(data: Data, titles: Mapping[str, str]) -> Figure | None:
     curves, unit = _curves_of(data)
     classes = data.certificate["settings"]["classes"] if data.certificate else 0
     left_out = {"test_top5_accuracy"} if classes < TOP_5_CLASSES else set()
+    left_out |= {"batch_loss"} if curves["batch_loss"].equals(curves["train_loss"]) else set()  # as commands report it
     rows = [name for name in titles if name not in left_out and curves[name].notna().any()]
     if not rows:
         return None
@@ -109,7 +112,8 @@ def _draw_progress(data: Data, titles: Mapping[str, str]) -> Figure | None:
     _scale_times(panels[-1], curves, unit)
     for panel in [panel for of_row in panels for panel in of_row]:
         _draw_crosses(panel, curves, data)
-    add_legend(figure, [*trainer_entries(looks(data)), *_cross_entry(curves), *handles.values()])
+    hollow = [hollow_entry(OF_DISTURBED)] if len(abscissas) > 1 and _disturbed(data) else []
+    add_legend(figure, [*trainer_entries(looks(data)), *_cross_entry(curves), *hollow, *handles.values()])
     return figure
 
 
@@ -127,15 +131,21 @@ def _curves_of(data: Data) -> tuple[pd.DataFrame, str]:
     return curves.assign(time=time, **percent), unit
 
 
+def _disturbed(data: Data) -> set[Trainer]:
+    """The trainers whose times are those of disturbed runs alone."""
+    finished = data.longest[data.longest["status"] == "ok"]
+    return {trainer for trainer, own in by_trainer(finished) if are_disturbed(own)}
+
+
 def _draw_medians(panel: Panel, curves: pd.DataFrame, data: Data) -> None:
     """Draw the median and the range over the runs that are ok, for each trainer."""
     finished = panel.points(curves[curves["status"] == "ok"])
-    styles = looks(data)
+    styles, disturbed = looks(data), _disturbed(data)
     for place, (trainer, look) in enumerate(styles.items()):
         by_epoch = select_trainer(finished, trainer).groupby("epochs_trained")
         x, values = by_epoch[panel.x].median(), by_epoch[panel.y].agg(["median", "min", "max"])
         every = max(1, len(x) // 8)
-        style = look.line() | look.dots()
+        style = look.line() | look.dots(hollow=panel.x == "time" and trainer in disturbed)
         if len(styles) > MOST_ENTRIES:  # as thick as few ones, many lines would hide each other
             style |= {"linewidth": 0.6 * look.width, "markersize": 3}
         thinned = slice(None, None, 1 + len(x) // MOST_POINTS)
@@ -203,4 +213,4 @@ def _cross_entry(curves: pd.DataFrame) -> list[Entry]:
     """The legend's entry of crosses, if there are any."""
     if (curves["status"] != "diverged").all():
         return []
-    return [Line2D([], [], linestyle="none", label="diverged", **_cross(Look("", "cpu", GREY, "x")))]
+    return [Line2D([], [], linestyle="none", label="diverged", **_cross(Look("", GREY, "x")))]

@@ -27,12 +27,13 @@ from trainmark.report.figures.style import (
     width_of,
 )
 from trainmark.report.figures.text import short_name, wrapped
-from trainmark.tables.tables import rows_of
+from trainmark.tables.formatting import DISTURBED_MARK, DISTURBED_NOTE
+from trainmark.tables.tables import are_disturbed, rows_of, select_trainer
 from trainmark.trainer import Trainer
 
 TIMES = {
-    "training_seconds": (Look("training time", "cpu", COLOURS[0], "o"), -0.18),
-    "wall_seconds": (Look("wall time", "cpu", COLOURS[3], "s"), 0.18),
+    "training_seconds": (Look("training time", COLOURS[0], "o"), -0.18),
+    "wall_seconds": (Look("wall time", COLOURS[3], "s"), 0.18),
 }
 """For each time that has a break-even, how it is drawn and where in its row."""
 
@@ -86,7 +87,11 @@ def draw_time_to_accuracy(data: Data) -> Figure | None:
     figure = Figure(figsize=(width, 1))
     axis = figure.subplots()
     rows = rows_of(table)
-    names = [f"{short_name(Trainer.of(row))} ({row['reached']}/{row['runs']})" for row in rows]
+    marks = [DISTURBED_MARK * _is_disturbed(data, Trainer.of(row)) for row in rows]
+    names = [
+        f"{short_name(Trainer.of(row))} ({row['reached']}/{row['runs']}){mark}"
+        for row, mark in zip(rows, marks, strict=True)
+    ]
     figure.set_size_inches(width, name_rows(axis, names, 0.4 * width) + 0.6)
     times = table[["seconds", "low", "high"]].astype(float)
     longest = times.replace(np.inf, np.nan).max().max()
@@ -103,7 +108,14 @@ def draw_time_to_accuracy(data: Data) -> Figure | None:
     axis.set_title(wrapped(f"test accuracy of {targets}", 0.55 * width), loc="left")
     if (times["low"].isna() & times["seconds"].notna()).any():
         add_legend(figure, [hollow_entry("too few runs for an interval")])
+    add_note(figure, [DISTURBED_NOTE] if any(marks) else [])
     return figure
+
+
+def _is_disturbed(data: Data, trainer: Trainer) -> bool:
+    """Whether the time to the target accuracy is that of disturbed runs alone."""
+    own = select_trainer(data.longest, trainer)
+    return are_disturbed(own[own["target_seconds"].notna()])
 
 
 # --- break-evens --------------------------------------------------------------------------------------------------
@@ -154,7 +166,7 @@ def _entries(rows: list[dict], measured: tuple[float, float]) -> list[Entry]:
              for metric, (look, _) in TIMES.items() if metric in metrics]  # fmt: skip
     entries: list[Entry] = [*marks, Patch(label="measured numbers of epochs", **_shade())]
     if not all(_is_within(row, measured) for row in rows):
-        dots = Look("", "cpu", FADED, "o").dots()
+        dots = Look("", FADED, "o").dots()
         entries.append(Line2D([], [], label="extrapolated", linewidth=1, **dots))
     if any(row["low"] is None for row in rows):
         entries.append(hollow_entry("too few pairs for an interval"))

@@ -7,11 +7,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from trainmark.report.figures.axes import name_rows, time_unit
+from trainmark.report.figures.axes import draw_dots, name_rows, time_unit
 from trainmark.report.figures.data import Data
-from trainmark.report.figures.style import TWO_COLUMNS, add_legend, looks_of, width_of
+from trainmark.report.figures.style import OF_DISTURBED, TWO_COLUMNS, Look, add_legend, hollow_entry, looks_of, width_of
 from trainmark.report.figures.text import short_name, wrapped
-from trainmark.tables.tables import select_trainer, timed_runs
+from trainmark.tables.tables import are_disturbed, select_trainer, timed_runs
 from trainmark.trainer import Trainer
 
 AREAS = {
@@ -34,8 +34,9 @@ NARROW = 4.5
 
 def draw_phases(data: Data) -> Figure | None:
     """Where the wall time goes: median of each phase by trainer and number of epochs, without disturbed runs unless all
-    were. Bars: range of the wall time over repeats. Waiting for the device and the measurement of the peak are left
-    out. Of many numbers of epochs, a figure of one column shows 2, and a wider one 4.
+    were; a hollow mark at the end of a bar: all were. Bars: range of the wall time over repeats. Waiting for the device
+    and the measurement of the peak are left out. Of many numbers of epochs, a figure of one column shows 2, and a wider
+    one 4.
     """
     if data.finished.empty:
         return None
@@ -51,7 +52,8 @@ def draw_phases(data: Data) -> Figure | None:
     for axis, epochs in zip(axes, settings, strict=True):
         _draw_stacks(axis, runs[runs["epochs"] == epochs], trainers, 0.65 * width / len(settings))
         axis.set_title(f"{epochs} epoch{'s' if epochs > 1 else ''}")
-    add_legend(figure, [Patch(label=name, **_look(name)) for name in AREAS])
+    disturbed = [hollow_entry(OF_DISTURBED)] if are_disturbed(runs) else []
+    add_legend(figure, [*(Patch(label=name, **_look(name)) for name in AREAS), *disturbed])
     return figure
 
 
@@ -82,6 +84,8 @@ def _draw_stacks(axis: Axes, runs: pd.DataFrame, trainers: list[Trainer], width:
         wall = group["counted"] / seconds
         ends = [[wall.median() - wall.min()], [wall.max() - wall.median()]]
         axis.errorbar([wall.median()], [row], xerr=ends, fmt="none", ecolor="black", elinewidth=1)
+        if are_disturbed(group):
+            draw_dots(axis, [wall.median()], [row], **Look("", "black", "o").dots(hollow=True))
     axis.set_xlabel(wrapped(f"wall time without waiting and peak ({unit})", width))
     axis.xaxis.set_major_locator(MaxNLocator(nbins=max(2, int(width / 0.28)), steps=[1, 2, 5, 10]))
     axis.grid(visible=False, axis="y")

@@ -65,13 +65,22 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "p", "<", ">")
 WIDTHS = (3.2, 2.1, 1.2)
 """Line widths in points, by framework. Thick lines are drawn first, so that curves that coincide stay visible."""
 
-LINES = {
+LINES: dict[tuple[str, str], Any] = {
     ("cpu", "stock"): "-",
     ("gpu", "stock"): (0, (4, 1.5)),
     ("cpu", "tuned"): (0, (5, 1.2, 1, 1.2)),
     ("gpu", "tuned"): (0, (1.5, 1.2)),
 }
-"""Line style of each device and loop."""
+"""Line style of each device and loop, with the least number of workers."""
+
+DASHES_OF_WORKERS = {"cpu": (5.0, 1.2), "gpu": (2.5, 1.2)}
+"""Of more workers: a dash and its gap, by device; 2 dots follow for the second number of workers, 3 for the third."""
+
+FILLS = {"stock": "full", "tuned": "left"}
+"""Which part of a marker is filled, by loop."""
+
+FILLS_OF_WORKERS = ("bottom", "right", "top", "left")
+"""The same for the second number of workers, the third, and so on."""
 
 GREY = "#6b6b6b"
 """Colour of published results and of notes."""
@@ -130,28 +139,28 @@ def width_of(options: FigureOptions, own: float) -> float:
 class Look:
     """How a trainer is drawn, the same in all figures of a group. label: its name. width: of lines, in points.
 
-    The markers of a tuned loop are half filled.
+    dashes: its line style. fill: which part of its markers is filled.
     """
 
     label: str
-    device: str
     colour: str
     marker: str
     width: float = WIDTHS[-1]
-    loop: str = STOCK
+    dashes: Any = "-"
+    fill: str = "full"
 
     def line(self, thin: bool = False) -> dict[str, Any]:
         """Arguments of `Axes.plot` for its lines. thin: in the least width."""
         width = WIDTHS[-1] if thin else self.width
-        return {"color": self.colour, "linestyle": LINES[self.device, self.loop], "linewidth": width}
+        return {"color": self.colour, "linestyle": self.dashes, "linewidth": width}
 
     def dots(self, hollow: bool = False, size: float = 5) -> dict[str, Any]:
         """Arguments of `Axes.plot` for its markers. Their white edge shows them on a thick line. size: in points."""
         look: dict[str, Any] = {"color": self.colour, "marker": self.marker, "markersize": size}
         if hollow:
             return look | {"markerfacecolor": "white", "markeredgecolor": self.colour, "markeredgewidth": 0.8}
-        if self.loop != STOCK:
-            return look | {"markeredgewidth": 0.4, "fillstyle": "left", "markerfacecoloralt": "white"}
+        if self.fill != "full":
+            return look | {"markeredgewidth": 0.4, "fillstyle": self.fill, "markerfacecoloralt": "white"}
         return look | {"markeredgewidth": 0.4, "markeredgecolor": "white"}
 
     def handle(self, thin: bool = False) -> Line2D:
@@ -165,27 +174,35 @@ Looks = dict[Trainer, Look]
 def looks(data: Data) -> Looks:
     """The look of each trainer.
 
-    Frameworks have colours, devices and loops have line styles, devices have markers, and tuned loops fill only half of
-    them, so that no two trainers look alike in grey either. With more frameworks than colours, colours come again with
-    other markers. A trainer looks the same if others of its certificate are not drawn.
+    Frameworks have colours; devices, loops and numbers of workers have line styles; devices have markers, which loops
+    and numbers of workers fill in part, so that no two trainers look alike in grey either. With more frameworks than
+    colours, colours come again with other markers. A trainer looks the same if others of its certificate are not drawn.
     """
     certified = [Trainer.parse(one["trainer"]) for one in (data.certificate or {}).get("trainers", [])]
-    return looks_of(data.runs, [trainer.framework for trainer in certified])
+    return looks_of(data.runs, certified)
 
 
-def looks_of(runs: pd.DataFrame, frameworks: Iterable[str] = ()) -> Looks:
-    """The look of each trainer of these runs. frameworks: those that come first, whether they have runs or not."""
+def looks_of(runs: pd.DataFrame, first: Iterable[Trainer] = ()) -> Looks:
+    """The look of each trainer of these runs. first: those whose parts come first, whether they have runs or not."""
     trainers = [Trainer.of(row) for row in runs[[*TRAINER]].drop_duplicates().to_dict("records")]
-    order = list(dict.fromkeys([*frameworks, *(trainer.framework for trainer in trainers)]))
+    known = [*first, *trainers]
+    order = list(dict.fromkeys(trainer.framework for trainer in known))
+    counts = sorted({trainer.workers for trainer in known})
     trainers = sorted(trainers, key=lambda trainer: order.index(trainer.framework))
-    return {trainer: _look(order.index(trainer.framework), trainer) for trainer in trainers}
+    return {
+        trainer: _look(trainer, order.index(trainer.framework), counts.index(trainer.workers)) for trainer in trainers
+    }
 
 
-def _look(place: int, trainer: Trainer) -> Look:
-    """The look of a trainer. place: that of its framework."""
-    marker = MARKERS[(2 * place + (trainer.device == "gpu")) % len(MARKERS)]
-    width, colour = WIDTHS[min(place, len(WIDTHS) - 1)], COLOURS[place % len(COLOURS)]
-    return Look(trainer.name, trainer.device, colour, marker, width, trainer.loop)
+def _look(trainer: Trainer, framework: int, workers: int) -> Look:
+    """The look of a trainer. framework, workers: the places of these parts among those of the figure."""
+    marker = MARKERS[(2 * framework + (trainer.device == "gpu")) % len(MARKERS)]
+    width, colour = WIDTHS[min(framework, len(WIDTHS) - 1)], COLOURS[framework % len(COLOURS)]
+    dashes, fill = LINES[trainer.device, trainer.loop], FILLS[trainer.loop]
+    if workers and trainer.loop == STOCK:
+        dashes = (0, DASHES_OF_WORKERS[trainer.device] + (1, 1.2) * (workers + 1))
+        fill = FILLS_OF_WORKERS[(workers - 1) % len(FILLS_OF_WORKERS)]
+    return Look(trainer.name, colour, marker, width, dashes, fill)
 
 
 def by_framework(styles: Looks) -> dict[str, list[Look]]:
@@ -216,9 +233,13 @@ def trainer_entries(styles: Looks, thin: bool = False) -> list[Entry]:
     return [*entries, *reversed(lines)]
 
 
+OF_DISTURBED = "median of disturbed runs"
+"""What a hollow mark is where each mark is a median of times."""
+
+
 def hollow_entry(label: str) -> Line2D:
     """The legend's entry that says what hollow marks are."""
-    return Line2D([], [], linestyle="none", label=label, **Look(label, "cpu", GREY, "o").dots(hollow=True))
+    return Line2D([], [], linestyle="none", label=label, **Look(label, GREY, "o").dots(hollow=True))
 
 
 def add_legend(figure: Figure, entries: Sequence[Entry]) -> None:
