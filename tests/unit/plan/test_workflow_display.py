@@ -100,6 +100,19 @@ def test_a_line_for_each_run_and_none_of_snakemakes_on_jobs():
     )
 
 
+def test_the_third_run_that_other_work_disturbed_has_a_line_with_the_programs(here):
+    cause = {"cause": "foreign load", "epochs": [[1, 2]], "value": 0.5, "limit": 0.04}
+    programs = [{"name": "firefox", "cpu_seconds": 3.0}, {"name": "make", "cpu_seconds": 1.0}]
+    here.write_text(json.dumps(record(disturbed={"causes": [cause], "programs": programs})))
+    workflow = Workflow(stream := io.StringIO())
+    for done in range(1, 5):
+        workflow.display.start([RUN])
+        workflow.end(workflow.begin())
+        assert stream.getvalue().count("Ctrl-C") == (done >= 3)
+    (line,) = [line for line in stream.getvalue().splitlines() if "Ctrl-C" in line]
+    assert "mostly firefox and make" in line
+
+
 def test_a_stopped_call_names_only_jobs_that_failed_by_themselves():
     workflow = Workflow(stream := io.StringIO())
     workflow.send("Terminating processes on user request, this might take some time.")

@@ -20,6 +20,11 @@ NOTHING = dict.fromkeys(OK["result"])
     ("changes", "sentence"),
     [
         ({}, OK_SENTENCE),
+        (
+            {"disturbed": {"causes": CAUSES[:1], "programs": [{"name": "firefox"}, {"name": "make"}]}},
+            f"{OK_SENTENCE}; disturbed: other work, mostly firefox and make, took 47.0 % of its CPUs, the limit is "
+            "4.1 %",
+        ),
         ({"resumes": 2}, f"{OK_SENTENCE}; resumed 2 times"),
         (
             {"disturbed": {"causes": CAUSES}},
@@ -42,8 +47,12 @@ def test_a_run_in_a_sentence(changes, sentence):
 
 
 def test_equal_pairs_share_a_line_and_others_keep_their_own():
-    words = ["equal up to rounding (largest difference 2.1e-15)", "equal up to rounding (largest difference 3.0e-14)",
-             "different (largest difference 0.5): they diverge", "different (largest difference 0.5): they diverge"]  # fmt: skip
+    words = [
+        "equal up to rounding (largest difference 2.1e-15)",
+        "equal up to rounding (largest difference 3.0e-14)",
+        "different (largest difference 0.5): they diverge",
+        "different (largest difference 0.5): they diverge",
+    ]
     pairs = [{"first": "a", "second": str(i), "sentence": sentence} for i, sentence in enumerate(words)]
     assert list(pair_lines(pairs)) == [
         "2 pairs: equal up to rounding (largest difference 3.0e-14)", *(f"a and {i}: {words[i]}" for i in (2, 3))

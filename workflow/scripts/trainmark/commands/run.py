@@ -17,7 +17,7 @@ from trainmark.errors import CommandError
 from trainmark.files.checksums import sha256_of
 from trainmark.files.seal import digest_of
 from trainmark.machine import nvml
-from trainmark.machine.disturbance import disturbance
+from trainmark.machine.disturbance import disturbance, with_programs
 from trainmark.machine.energy import open_meter
 from trainmark.machine.locks import DeviceLock, keep_locks
 from trainmark.machine.memory import peak_children_mib
@@ -104,6 +104,7 @@ class CommandRun:
         ran = self._process.run()
         machine = watch.after(self.run.epochs, force=True)
         machine[0]["stopped_seconds"] = (machine[0]["stopped_seconds"] or 0.0) + ran.stopped_seconds
+        programs = watch.other_programs()
         watch.close()
         now_joules = meter.joules()
         keep_locks()
@@ -116,7 +117,7 @@ class CommandRun:
         text = ran.followed if self._followed() else ran.output
         if ran.code == 0 and path and path.exists() and metrics["format"] == "tensorboard":
             text = scalars_of(interpreter, path, variables, self._folder)
-        return self._record(ran, text, machine, energy)
+        return self._record(ran, text, machine, programs, energy)
 
     # --- before the command -------------------------------------------------------------------------------------
 
@@ -153,7 +154,7 @@ class CommandRun:
 
     # --- after the command --------------------------------------------------------------------------------------
 
-    def _record(self, ran: Ran, text: Chunks, machine: list[dict], energy: dict) -> dict:
+    def _record(self, ran: Ran, text: Chunks, machine: list[dict], programs: list[dict], energy: dict) -> dict:
         exceeded = None
         curves: list[dict] = []
         diverged, training_seconds = None, 0.0
@@ -201,7 +202,7 @@ class CommandRun:
             "resumes": 0,
             "sessions": [session | {"call": self.job.call, "first_epoch": 1, "restart_seconds": 0.0}],
             "machine": machine,
-            "disturbed": disturbance(machine, len(cpus)),
+            "disturbed": with_programs(disturbance(machine, len(cpus)), programs),
             "other_attempts": [],
             "energy": energy,
             "memory": {"peak_host_mib": max(peak_children_mib(), ran.over_mib or 0.0), "peak_device_mib": None},

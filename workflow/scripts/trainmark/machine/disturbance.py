@@ -18,8 +18,10 @@ LOST_SHARE = 0.01
 SUSPENDED_SECONDS = 0.1
 """Largest allowed suspension. It is the difference of two clocks; reading one after the other takes some time, too."""
 
+FOREIGN_LOAD = "foreign load"
+
 WORDS = {
-    "foreign load": "other work took {value:.1%} of its CPUs",
+    FOREIGN_LOAD: "other work{programs} took {value:.1%} of its CPUs",
     "steal": "the host of this virtual machine took {value:.1%} of its CPUs",
     "throttled": "a CPU quota throttled it for {value:.1%} of the time",
     "stopped": "it was stopped for {value:.1%} of the time",
@@ -57,6 +59,12 @@ def disturbance_of(ranks: Iterable[Mapping]) -> dict | None:
     return next(filter(None, found), None)
 
 
+def with_programs(disturbed: dict | None, programs: list[dict]) -> dict | None:
+    """Add to what disturbed a run the programs that used most of the CPUs, if other work did (see `busiest`)."""
+    is_load = disturbed and any(cause["cause"] == FOREIGN_LOAD for cause in disturbed["causes"])
+    return disturbed | {"programs": programs} if disturbed and is_load and programs else disturbed
+
+
 def _value_and_limit(cause: str, stretches: Sequence[Mapping], cpus: int) -> tuple[float, float]:
     """Return (value of a cause over these stretches, its limit)."""
 
@@ -65,7 +73,7 @@ def _value_and_limit(cause: str, stretches: Sequence[Mapping], cpus: int) -> tup
 
     seconds = total("seconds") or 1.0
     held_seconds = seconds * cpus
-    if cause == "foreign load":
+    if cause == FOREIGN_LOAD:
         return total("foreign_seconds") / held_seconds, FOREIGN_SHARE + FOREIGN_RESOLUTION_SECONDS / seconds
     if cause == "steal":
         return total("steal_seconds") / held_seconds, STOLEN_SHARE + FOREIGN_RESOLUTION_SECONDS / seconds
@@ -76,8 +84,23 @@ def _value_and_limit(cause: str, stretches: Sequence[Mapping], cpus: int) -> tup
     return total(f"{cause}_seconds") / seconds, LOST_SHARE
 
 
-def cause_in_words(cause: Mapping) -> str:
-    """Describe a cause of a record, as "other work took 47.0 % of its CPUs, the limit is 3.1 %"."""
+def disturbance_in_words(disturbed: Mapping | None) -> str:
+    """Describe what disturbed a run, cause by cause; "" if nothing did."""
+    found = disturbed or {"causes": []}
+    return " and ".join(cause_in_words(cause, found.get("programs", ())) for cause in found["causes"])
+
+
+def mostly(programs: Sequence[str]) -> str:
+    """Name programs within a sentence, as ", mostly firefox and make"; "" for none."""
+    *most, last = programs or [""]
+    return f", mostly {', '.join(most)}{' and ' if most else ''}{last}" if last else ""
+
+
+def cause_in_words(cause: Mapping, programs: Sequence[Mapping] = ()) -> str:
+    """Describe a cause of a record, as "other work, mostly firefox, took 47.0 % of its CPUs, the limit is 3.1 %"."""
     words, value, limit = WORDS[cause["cause"]], cause["value"], cause["limit"]
+    named = mostly([program["name"] for program in programs])
     format_limit = f"{limit:.1%}" if "%}" in words else f"{limit:g}"
-    return f"{words.format(value=value)}, the limit is {format_limit}".replace("%", " %")
+    return f"{words.format(value=value, programs=named and f'{named},')}, the limit is {format_limit}".replace(
+        "%", " %"
+    )

@@ -15,6 +15,7 @@ import psutil
 from trainmark.machine import nvml
 from trainmark.machine.cpus import read_kernel_file, throttle_files, throttled_seconds
 from trainmark.machine.heartbeat import Heartbeat
+from trainmark.machine.others import Processes, busiest, running_processes
 
 STAT = Path("/proc/stat")
 TASKS = Path("/proc/self/task")
@@ -50,10 +51,12 @@ class Watch:
         self._first_epoch: int | None = None
         self._before: tuple[float | None, ...] = ()
         self._cost_seconds = 0.0
+        self._processes: Processes = {}
 
     def begin(self, epoch: int) -> None:
         """Begin the first stretch. epoch: the epoch that comes next, 0 for the compilation."""
         self._heartbeat = self._heartbeat or Heartbeat()
+        self._processes = running_processes()
         self._first_epoch, self._before = epoch, self._counters()
 
     def after(self, epoch: int, *, force: bool = False, within: bool = False) -> list[dict]:
@@ -81,6 +84,10 @@ class Watch:
         self._first_epoch, self._before = epoch if within else epoch + 1, counters
         self._cost_seconds = time.monotonic() - begin
         return [stretch]
+
+    def other_programs(self) -> list[dict]:
+        """Return the programs that used most of the CPUs since `begin` (see `busiest`). It reads all processes."""
+        return busiest(self._processes, running_processes(), self._cpus)
 
     def close(self) -> None:
         """Stop watching."""

@@ -11,6 +11,7 @@ import re
 import shutil
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from typing import Any
 
 from trainmark import errors
 from trainmark.console import CLEAR_LINE, Terminal, in_words, print_line
+from trainmark.machine.disturbance import FOREIGN_LOAD, mostly
 from trainmark.plan import internals
 from trainmark.plan.environments import where_to_add
 from trainmark.plan.forecast import Forecast
@@ -30,6 +32,12 @@ REFRESH_SECONDS = 1.0
 """Time between two updates of the bar. It is long because drawing takes CPU time from the runs being timed."""
 
 BAR_CHARACTERS = 20
+
+DISTURBED_RUNS = 3
+"""After so many runs that other work disturbed, a line says which programs that was, and how to go on without them."""
+
+MOST_PROGRAMS = 3
+"""The most programs that this line names."""
 
 LOG_TAIL_BYTES = 20_000
 """Size of the part at the end of a log that is read."""
@@ -140,7 +148,8 @@ class WorkflowDisplay(logging.Handler):
         self.failures: list[Failure] = []
         self.is_stopping = False
         self._forecast = Forecast()
-        self._done = self._all = 0
+        self._done = self._all = self._disturbed = 0
+        self._programs: Counter[str] = Counter()
         self._exit_status = ""
         self._stopped = threading.Event()
 
@@ -235,6 +244,23 @@ class WorkflowDisplay(logging.Handler):
         number = self._number.get(record["run"]["id"])
         run = f"run {number} of {len(self._number)}" if number else "run"
         print_line(f"{run}: {title}: {self._in(colour, run_sentence(record))} ({self._progress()})", self._terminal)
+        self._note_other_work(record["disturbed"])
+
+    def _note_other_work(self, disturbed: Mapping | None) -> None:
+        """Count the runs that other work disturbed, and say after DISTURBED_RUNS of them what can be done."""
+        if FOREIGN_LOAD not in [cause["cause"] for cause in (disturbed or {"causes": []})["causes"]]:
+            return
+        self._disturbed += 1
+        for program in (disturbed or {}).get("programs", ()):
+            self._programs[program["name"]] += program["cpu_seconds"]
+        if self._disturbed == DISTURBED_RUNS:
+            named = mostly([name for name, _ in self._programs.most_common(MOST_PROGRAMS)])
+            line = (
+                f"{DISTURBED_RUNS} runs of this call were disturbed by other work{named}: to end it "
+                "first, press Ctrl-C and start the same call again later. It keeps all runs that are done, and with "
+                "--config rerun_disturbed=true trains the disturbed ones again."
+            )
+            print_line(self._in(YELLOW, line), self._terminal)
 
     def _print_certificate(self, job: Job) -> None:
         file = Path(CERTIFICATES, CERTIFICATE_FILE.format_map(job.wildcards))

@@ -218,7 +218,8 @@ def _peak(record: Mapping) -> Iterator[str]:
 
 def _machine(record: Mapping) -> Iterator[str]:
     cpus = len(record["sessions"][-1]["cpus"])
-    if record["disturbed"] != disturbance_of([record, *record.get("other_ranks", ())]):
+    followed = disturbance_of([record, *record.get("other_ranks", ())])
+    if followed != (record["disturbed"] and {"causes": record["disturbed"]["causes"]}):  # programs follow from nothing
         yield "its disturbances do not follow from its machine entries"
     threads = record["provenance"]["threads"]
     if threads > cpus or (threads < cpus and record["run"]["loop"] == "stock"):

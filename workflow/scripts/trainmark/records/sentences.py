@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from trainmark.machine.disturbance import cause_in_words
+from trainmark.machine.disturbance import disturbance_in_words
 from trainmark.records.result import untimed
 
 
@@ -15,8 +15,8 @@ def run_sentence(record: Mapping) -> str:
     seconds = record["result"]["training_seconds"]
     trained = "" if seconds is None else f", {seconds:.2f} s of training"
     resumed = f"; resumed {times(record['resumes'])}" if record["resumes"] else ""
-    causes = [cause_in_words(cause) for cause in (record["disturbed"] or {"causes": []})["causes"]]
-    disturbed = f"; disturbed: {' and '.join(causes)}" if causes else ""
+    causes = disturbance_in_words(record["disturbed"])
+    disturbed = f"; disturbed: {causes}" if causes else ""
     untimed_epochs = (
         "; no times of its epochs, which it reported at the same moment" if untimed(record["curves"]) else ""
     )

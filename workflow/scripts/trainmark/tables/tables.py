@@ -13,7 +13,7 @@ import pandas as pd
 
 from trainmark.errors import RecordError
 from trainmark.frameworks.registry import settings_of_user
-from trainmark.machine.disturbance import cause_in_words
+from trainmark.machine.disturbance import disturbance_in_words
 from trainmark.plan.run import Run
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.record import PHASES, decode_loss, read_record
@@ -231,7 +231,7 @@ def _disturbance(record: Mapping) -> dict:
     calls = [session["call"] or "by hand" for session in record["sessions"]]
     return {
         "disturbed": ", ".join(cause["cause"] for cause in causes),
-        "disturbance": " and ".join(cause_in_words(cause) for cause in causes),
+        "disturbance": disturbance_in_words(record["disturbed"]),
         "calls": " and ".join(dict.fromkeys(calls)),
         "day": record["provenance"]["started"][:10],
         "load_1min": record["provenance"]["load_1min"],

@@ -9,7 +9,7 @@ import numpy as np
 
 from trainmark.errors import MeasurementError
 from trainmark.machine import nvml
-from trainmark.machine.disturbance import disturbance_of
+from trainmark.machine.disturbance import disturbance, disturbance_of, with_programs
 from trainmark.machine.energy import open_meter
 from trainmark.machine.memory import peak_host_mib
 from trainmark.machine.provenance import describe_job, describe_session
@@ -124,6 +124,7 @@ class RunMeasurements:
         self.epoch: int | None = None
         self.meter = open_meter(job.device_lock.gpu)
         self.watch = Watch(job.device_lock.cpus, job.device_lock.gpu)
+        self._other_programs: list[dict] = []
         self._job = job
         self._run = run.values
         self._settings = dict(resolved.settings)
@@ -325,6 +326,8 @@ class RunMeasurements:
             self.provenance["gpu"] |= {"at_end": nvml.state(self._job.device_lock.gpu)}
         self._note_peaks(device_mib)
         self._read_watch()
+        if disturbance(self.progress.machine, len(self._job.device_lock.cpus)):
+            self._other_programs = self.watch.other_programs()
         self.watch.close()
 
     def of_rank(self) -> dict:
@@ -383,7 +386,7 @@ class RunMeasurements:
             "resumes": len(of_this["sessions"]) - 1,
             **of_this,
             **(of_all_ranks([of_this, *other_ranks]) | of_sharing if other_ranks else {}),
-            "disturbed": disturbance_of([of_this, *other_ranks]),
+            "disturbed": with_programs(disturbance_of([of_this, *other_ranks]), self._other_programs),
             "other_attempts": [],
             "peak": peak,
             "provenance": dict(self.provenance),
