@@ -5,7 +5,7 @@ import re
 import pytest
 from fabricated_campaigns import write_campaign
 
-SCREENS = ((1440, 900), (1024, 768), (360, 740))
+SCREENS = ((1440, 900), (1280, 900), (1024, 768), (360, 740))
 """Width and height in CSS pixels."""
 
 TALLEST_SECTION = 4000
@@ -58,5 +58,9 @@ def test_no_screen_scrolls_sideways_and_the_navigation_stays_in_sight(opened, ca
     for width, height in SCREENS:
         tab = opened(campaign[1], width, height)
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        if width >= 1280:
+            tab.evaluate("document.querySelectorAll('details.long').forEach(one => one.open = true)")
+            cut = "[...document.querySelectorAll('.wide:has(.comparisons), .wide:has(.standing), nav')]"
+            assert not tab.evaluate(f"{cut}.filter(one => one.scrollWidth > one.clientWidth).map(one => one.ariaLabel)")
         tab.evaluate("scrollTo(0, 3000)")
         assert tab.locator("nav").bounding_box()["y"] == 0

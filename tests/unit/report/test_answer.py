@@ -5,6 +5,7 @@ import json
 import re
 from collections import Counter
 
+import pandas as pd
 import pytest
 from fabricated_campaigns import MANIFEST
 from records_for_tests import changed, compiling, disturbed, diverged, out_of_memory, record, retimed, session, streamed
@@ -14,7 +15,9 @@ from report_page import Page, experiment
 from trainmark.config.load import load_config
 from trainmark.plan.matrix import expand_runs, with_devices
 from trainmark.plan.plan_file import PLANNED_KEYS
+from trainmark.report.first_screen import _title
 from trainmark.report.page import config_to_reproduce
+from trainmark.trainer import Trainer
 
 GPU = {"name": "G", "uuid": "GPU-1", "driver_version": "1", "memory_mib": 1024}
 
@@ -234,3 +237,17 @@ def test_two_builds_in_two_folders_on_two_dates_are_equal(tmp_path, monkeypatch)
     second = Page(tmp_path / "another" / "folder", *experiment())
     assert (first.text, first.summary) == (second.text, second.summary)
     assert str(tmp_path) not in first.text
+
+
+def test_a_title_says_that_its_numbers_are_of_workers():
+    runs = pd.DataFrame([Trainer("flax", "cpu", workers=count) for count in (1, 2)]).assign(recipe="r")
+    assert _title(runs) == "flax on cpu, 1 and 2 workers"
+
+
+def test_a_reason_for_no_verdict_is_given_once(tmp_path):
+    hit = disturbed(foreign_seconds=0.5)
+    page = Page(tmp_path, *(record(name, repeat, changes=hit) for name in "ab" for repeat in range(1, 7)))
+    for of_page in re.findall(r"<tr[^>]*>(?:(?!</tr>).)*withheld.*?</tr>", page.text, re.DOTALL):
+        assert of_page.count("withheld") - of_page.count('data-value="withheld') == 1
+        assert of_page.count("disturbed (foreign load)") - of_page.count('data-value="withheld') == 1
+    assert page.summary["answers"][0]["sentence"].count("foreign load") == 1

@@ -15,13 +15,14 @@ from fontTools.pens.t2CharStringPen import T2CharStringPen
 from fontTools.pens.ttGlyphPen import TTGlyphPen
 from matplotlib.colors import to_rgb
 from matplotlib.font_manager import fontManager
-from records_for_tests import disturbed, diverged, out_of_memory, record, resealed, streamed
+from records_for_tests import disturbed, diverged, evaluated, out_of_memory, record, resealed, streamed
 
 from trainmark.errors import ConfigError
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.plan import figures as listed
 from trainmark.plan.figures import known_figures
 from trainmark.records.record import PHASES
+from trainmark.records.result import result
 from trainmark.report.figures import phases, save, style
 from trainmark.report.figures.options import FigureOptions
 from trainmark.report.figures.save import ALL_CENSORED, NO_VALUES, draw_figure, drawing
@@ -339,6 +340,14 @@ def test_accuracy_is_drawn_by_epoch_and_by_time_and_the_top_5_below(tmp_path):
     hours = [(0.5, 90), (1, 90), (1.5, 90), (2, 90)]
     assert points_of(axes[3]) == [(pytest.approx(time + first_step), value) for time, value in hours]
     assert {value for _, value in points_of(axes[2], 1)} == {80}
+
+
+def test_a_loss_that_a_command_reports_once_has_one_panel(drawn):
+    curves = record("a")["curves"]
+    for entry in curves:
+        entry["evaluations"]["train"] = evaluated(entry["batch_loss"], 0.5)
+    axes = drawn("loss", record("a", changes={"curves": curves, "result": result(curves, 0.5, 1438)}))
+    assert [axis.get_ylabel().replace("\n", " ") for axis in axes[::2]] == ["test loss (nats)", "training loss (nats)"]
 
 
 def test_curves_are_medians_with_the_range_over_repeats(drawn):

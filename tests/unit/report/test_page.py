@@ -9,6 +9,7 @@ from report_figures import COMPARISON, check_figures
 from report_page import MEASURED, Page, experiment
 
 from trainmark.records.result import result
+from trainmark.report.cells import NO_RATIO
 from trainmark.report.machines import machines
 from trainmark.report.sections import energy_gaps
 
@@ -64,7 +65,8 @@ def no_number_in(page):
 
 def test_a_cell_without_a_number_has_a_word(page):
     cells = re.findall(r'<td class="figure absent"[^>]*>([^<]*)</td>', page.text)
-    assert {"diverged", "out of memory", "not measured", "no pair"} <= set(cells)
+    assert {"diverged", "out of memory", "not measured", NO_RATIO} <= set(cells)
+    assert ">no pair</span>" in page.text, "the verdict says why there is no ratio"
     assert not re.search(r"<t[dh][^>]*>\s*</t[dh]>", page.text)
     assert not no_number_in(page)
 

@@ -7,11 +7,12 @@ import pandas as pd
 
 from trainmark.report.cells import Cell, break_even_cells, comparison_cells
 from trainmark.report.standings import VERDICTS, Standing
+from trainmark.tables.comparability import WITHHELD
 from trainmark.tables.comparisons import COMPARED, TOO_FEW
 from trainmark.tables.formatting import counted, listed
 from trainmark.tables.results import Results
 from trainmark.tables.tables import rows_of, select_group
-from trainmark.tables.verdicts import why_not_distinguishable
+from trainmark.tables.verdicts import reasons_beside_verdict, why_not_distinguishable
 
 MOST_ANSWERS = 3
 
@@ -139,6 +140,6 @@ def _undecided(rows: list[dict], by_verdict: Mapping[str, list[dict]], numbers: 
             where, row = sorted(other["epochs"] for other in same), same[-1]
             at = f" at {listed(where)} epoch{'s' if where != [1] else ''}" if len(where) < len(rows) else ""
             why = comparison_cells(row, numbers)["verdict"]
-            lost = f" ({row['left_out_reasons']})" if not row["pairs"] and row["left_out"] else ""
-            pieces += (f"; no verdict{at}: ", replace(why, text=why.text.removeprefix("withheld: ") + lost))
+            lost = f" ({reasons})" if not row["pairs"] and (reasons := reasons_beside_verdict(row)) else ""
+            pieces += (f"; no verdict{at}: ", replace(why, text=why.text.removeprefix(WITHHELD) + lost))
     return pieces

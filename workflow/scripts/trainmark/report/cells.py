@@ -8,7 +8,9 @@ import pandas as pd
 
 from trainmark.tables.comparisons import INTERVAL
 from trainmark.tables.formatting import format_figure, format_ratio, summary_figure, three_digits, why_absent
-from trainmark.tables.verdicts import absent_word
+
+NO_RATIO = "\N{EN DASH}"
+"""In place of a ratio or the end of an interval that there is not: the verdict beside it says why."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def comparison_cells(row: Mapping, numbers: Mapping[str, int]) -> dict[str, Cell
 
     numbers: the number of each run, by its id.
     """
-    metric, word = row["metric"], absent_word(row["verdict"])
+    metric = row["metric"]
     runs, left_out = (numbers_of(row[ids], numbers) for ids in ("run_ids", "left_out_run_ids"))
     cells = {
         "pairs": Cell(str(row["pairs"]), runs, metric, "pairs", row["pairs"]),
@@ -67,7 +69,7 @@ def comparison_cells(row: Mapping, numbers: Mapping[str, int]) -> dict[str, Cell
     }
     for name in INTERVAL:
         value = value_or_none(row[name])
-        cells[name] = Cell(word if value is None else format_ratio(value), runs, metric, name, value)
+        cells[name] = Cell(NO_RATIO if value is None else format_ratio(value), runs, metric, name, value)
     return cells
 
 

@@ -131,12 +131,14 @@ def plain(sentence: Sentence) -> str:
 
 
 def _title(runs: pd.DataFrame) -> str:
-    """The trainers of these runs: "chainer and keras-jax on cpu", or "chainer on cpu and gpu, stock and tuned".
+    """The trainers of these runs: "chainer and keras-jax on cpu", or "chainer on cpu and gpu, 1 and 2 workers".
 
     A command has the name of its own.
     """
-    frameworks, devices, *others = (listed(with_names(runs)[key].unique()) for key in shown_of_trainers(runs))
-    return ", ".join((f"{frameworks} on {devices}", *others))
+    parts = {key: listed(with_names(runs)[key].unique()) for key in shown_of_trainers(runs)}
+    loops = [parts["loop"]] if "loop" in parts else []
+    workers = [f"{parts['workers']} workers"] if "workers" in parts else []
+    return ", ".join((f"{parts['framework']} on {parts['device']}", *loops, *workers))
 
 
 def _compared(values: tuple, runs: pd.DataFrame) -> dict:

@@ -23,7 +23,8 @@ from trainmark.report.networks import models
 from trainmark.report.sections import sections
 from trainmark.report.standings import OF_VARIANTS
 from trainmark.report.warnings import UNCERTIFIED
-from trainmark.tables.formatting import status_counts
+from trainmark.tables.comparability import WITHHELD
+from trainmark.tables.formatting import DISTURBED_NOTE, status_counts
 from trainmark.tables.mixed_environments import resumed_elsewhere
 from trainmark.tables.results import Results
 from trainmark.tables.tables import METRICS, PHASE_METRICS, rows_of, shown_of_trainers, with_names
@@ -68,7 +69,7 @@ def templates() -> jinja2.Environment:
     )
     environment.filters["trainer"] = lambda row: Trainer.of(row).name
     environment.filters["anchor"] = _warning_anchor
-    environment.globals["of_variants"] = OF_VARIANTS
+    environment.globals |= {"of_variants": OF_VARIANTS, "disturbed_note": DISTURBED_NOTE}
     return environment
 
 
@@ -134,7 +135,7 @@ def _overview(sections: list[dict]) -> list[dict]:
             "title": f"{section['experiment']}: {section['title']}",
             "best": best,
             "baseline": standing.baseline if standing else "",
-            "why": f"no verdict: {others[0].word}" if others else why,
+            "why": f"no verdict: {others[0].word.removeprefix(WITHHELD)}" if others else why,
             "certified": f"{certified_count(pairs)} of {len(pairs)}" if len(pairs) else "no pair",
             "runs": status_counts(section["statuses"]),
         })  # fmt: skip

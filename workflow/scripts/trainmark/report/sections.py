@@ -38,7 +38,7 @@ from trainmark.tables.tables import (
     summary_table,
     with_names,
 )
-from trainmark.tables.verdicts import verdict_notes
+from trainmark.tables.verdicts import reasons_beside_verdict, verdict_notes
 from trainmark.tables.waiting import waiting_sentences
 from trainmark.variant import split_name
 
@@ -145,6 +145,7 @@ def _comparisons(comparisons: pd.DataFrame, numbers: Mapping[str, int]) -> dict:
             "cells": cells,
             "run_numbers": cells["ratio"].runs,
             "notes": verdict_notes(row),
+            "left_out_reasons": reasons_beside_verdict(row),
         }
         for row in rows_of(comparisons)
         for cells in [comparison_cells(row, numbers)]

@@ -23,6 +23,10 @@ REPEATED = {
 """Columns that should be equal in all repeats of a trainer, each with its plural in words."""
 
 
+WITHHELD = "withheld: "
+"""The beginning of a verdict that is withheld; the reason follows."""
+
+
 def exclusion_reasons(pairs: pd.DataFrame, metric: str) -> pd.Series:
     """For each pair, why it is left out of the comparison of a metric; "" if it is not left out.
 
@@ -62,7 +66,7 @@ def withheld_for_disturbance(reasons: pd.Series, measured: int, needed: int) -> 
     if not disturbed or measured >= needed or (measured and pairs < needed):
         return None
     causes = dict.fromkeys(cause for reason in disturbed for cause in reason[len(DISTURBED) + 2 : -1].split(", "))
-    return f"withheld: {len(disturbed)} of {pairs} pairs disturbed ({', '.join(causes)})"
+    return f"{WITHHELD}{len(disturbed)} of {pairs} pairs disturbed ({', '.join(causes)})"
 
 
 def withheld_for_machines(pairs: pd.DataFrame) -> str | None:
@@ -76,7 +80,7 @@ def withheld_for_machines(pairs: pd.DataFrame) -> str | None:
         if len(unlike):
             values = sorted({*unlike[f"{column}_first"], *unlike[f"{column}_second"]})
             named = " and ".join(str(value) or "none" for value in values)
-            return f"withheld: {REPEATED[column]} differ in {len(unlike)} of {len(pairs)} pairs ({named})"
+            return f"{WITHHELD}{REPEATED[column]} differ in {len(unlike)} of {len(pairs)} pairs ({named})"
     return None
 
 
@@ -88,7 +92,7 @@ def withheld_for_target(pairs: pd.DataFrame, metric: str) -> str | None:
     unreached = pairs[[f"{metric}_first", f"{metric}_second"]].isna().any(axis=1)
     if metric != "target_seconds" or not unreached.any():
         return None
-    return f"withheld: in {unreached.sum()} of {len(pairs)} pairs a run never reached the target accuracy"
+    return f"{WITHHELD}in {unreached.sum()} of {len(pairs)} pairs a run never reached the target accuracy"
 
 
 def notes(pairs: pd.DataFrame) -> list[str]:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from trainmark.parity.compare import REFUSED
 from trainmark.parity.sentences import EQUAL
+from trainmark.tables.comparability import DISTURBED, WITHHELD
 from trainmark.tables.comparisons import NOT_DISTINGUISHABLE, OTHER_SETTINGS
 from trainmark.tables.formatting import format_ratio
 
@@ -40,6 +41,11 @@ def why_not_distinguishable(row: Mapping) -> str:
     if row["low"] <= 1 <= row["high"]:
         return ""
     return f"among {row['compared']:.0f} comparisons, such an interval occurs by chance"
+
+
+def reasons_beside_verdict(row: Mapping) -> str:
+    """Why pairs were left out; "" if the verdict says so itself, as in "withheld: 6 of 6 pairs disturbed"."""
+    return "" if row["verdict"].startswith(WITHHELD) and DISTURBED in row["verdict"] else row["left_out_reasons"]
 
 
 def absent_word(verdict: str) -> str:
