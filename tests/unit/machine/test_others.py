@@ -43,8 +43,10 @@ def test_jobs_of_the_same_workflow_have_one_name_and_small_ones_none(monkeypatch
         1: Process("systemd", 0, 9.0), 2: Process("snakemake", 1, 8.0), 3: Process("sh", 2, 0.0),
         4: Process("python", 3, 50.0), 5: Process("python", 4, 7.0), 6: Process("python", 2, 3.0),
         7: Process("gcc", 6, 1.0), 8: Process("firefox", 1, 6.0), 9: Process("top", 1, 0.3),
+        10: Process("bash", 1, 40.5),
     }  # fmt: skip
     after = {(number, 0.0): process for number, process in tree.items()}
-    before = {(8, 0.0): Process("firefox", 1, 1.0)}
+    waited_for = {(10, 0.0): Process("bash", 1, 0.0), (11, 0.0): Process("make", 10, 40.0)}
+    before = {(8, 0.0): Process("firefox", 1, 1.0), **waited_for}
     found = busiest(before, after, [0], own=4)
     assert [(one["name"], one["cpu_seconds"]) for one in found] == [("firefox", 5.0), (OTHER_JOBS, 4.0)]

@@ -55,10 +55,14 @@ def busiest(before: Processes, after: Processes, cpus: Iterable[int], own: int |
     starters = set(_line(own, processes))
     workflow = next((one for one in _line(own, processes) if processes[one].name.startswith("snakemake")), None)
     used: Counter[str] = Counter()
+    ended: Counter[int] = Counter()
+    for key in before.keys() - after.keys():  # its parent counts its time, also that from before
+        ended[before[key].parent] += before[key].cpu_seconds  # type: ignore[assignment]
     for key, process in after.items():
         line = _line(key[0], processes)
         if own not in line and key[0] not in starters and _may_use(key[0], cpus):
-            seconds = process.cpu_seconds - (before[key].cpu_seconds if key in before else 0.0)
+            earlier = before[key].cpu_seconds + ended[key[0]] if key in before else 0.0
+            seconds = process.cpu_seconds - earlier
             used[OTHER_JOBS if workflow in line else process.name] += max(seconds, 0.0)  # type: ignore[assignment]
     least = max(LEAST_SECONDS, LEAST_SHARE * sum(used.values()))
     return [{"name": name, "cpu_seconds": seconds} for name, seconds in used.most_common(MOST) if seconds >= least]
