@@ -65,7 +65,7 @@ MASKS = {
     r".*, for \d+ \w+ now\n": "",
     # times, ratios, and differences that depend on the order of sums
     r"[\d.]+ s of training(; disturbed: .*)? (\(\d+ of \d+ done).*\)": r"TIME \2)",
-    r"^(\S+ +cpu +\d+) +(?:\d+ of )?(\d+)(?: disturbed)? +[\d.]+ ": r"\1 \2 TIME ",
+    r"^(\S+ +cpu +\d+) +(?:\d+ of )?(\d+)(?: disturbed)? +[\d.]+\*? ": r"\1 \2 TIME ",
     r"(epochs) +(?:withheld.*|[\d.]+(?: +not ranked)?)$": r"\1 RATIO",
     r"about [\d.]+ \w+(?: to [\d.]+ \w+)? (for|on)": r"about TIME \1",
     r"\d\.\d+e-\d+": "DIFFERENCE",
