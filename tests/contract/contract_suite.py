@@ -746,8 +746,16 @@ def observed(request, in_initial_state):
     return build
 
 
-def test_the_networks_contain_every_layer_type():
-    assert {node.op for network in NETWORKS.values() for node in network.nodes} == set(OPS)
+def test_the_networks_contain_every_layer_type_and_each_attribute_away_from_its_default():
+    nodes = [node for network in NETWORKS.values() for node in network.nodes]
+    varied = {
+        (node.op, name)
+        for node in nodes
+        for name in node.attributes
+        if node.attributes[name] != OPS[node.op].attributes[name].default
+    }
+    assert {node.op for node in nodes} == set(OPS)
+    assert varied == {(op, name) for op in OPS for name in OPS[op].attributes}
 
 
 def test_every_layer_computes_its_definition(observed):
@@ -880,7 +888,9 @@ def test_without_masks_an_observed_network_drops_nothing(observed):
 def test_an_observed_training_equals_an_unobserved_one(observed, create):
     """Without dropout, a network trains the same with and without `observed_batch`."""
     _, architecture, inputs, labels, weights, _ = observed()
-    nodes = tuple(replace(node, op="ReLU") if node.op == "Dropout" else node for node in architecture.nodes)
+    nodes = tuple(
+        replace(node, op="ReLU", attributes={}) if node.op == "Dropout" else node for node in architecture.nodes
+    )
     plain = replace(architecture, nodes=nodes)
     losses = []
     for observed_batch in (5, None):

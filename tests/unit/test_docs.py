@@ -13,6 +13,7 @@ from trainmark.cluster.schedulers import ENDED, SCHEDULERS
 from trainmark.cluster.site import Site
 from trainmark.datasets.catalogue import known_formats
 from trainmark.frameworks.registry import known_frameworks
+from trainmark.networks.ops import OPS
 from trainmark.parity.certified_steps import STAGES
 from trainmark.parity.compare import NOT_CERTIFIED, PARITY_CLASSES
 from trainmark.plan.figures import known_figures
@@ -160,6 +161,24 @@ def test_the_index_has_every_page():
 def test_the_readme_takes_three_minutes():
     text = re.sub(r"```.*?```|\(.*?\)", "", README, flags=re.DOTALL)
     assert len(text.split()) <= 3 * READING_SPEED
+
+
+def number_of(text):
+    """A number as a page writes it, or None."""
+    return float(text) if text else None
+
+
+def test_the_page_has_every_layer_with_its_attributes_and_their_defaults():
+    rows = re.findall(r"^\|.*\| (`[A-Z].*) \| (.*?) ?\|$", text_of("docs/pytorch_and_jax.md"), re.MULTILINE)
+    shown = {op: attributes for ops, attributes in rows for op in re.findall(r"`(\w+)`", ops)}
+    assert {*OPS} - {*shown} == {"BinaryLogits"}, "PyTorch has no layer for it"
+    for op, attributes in shown.items():
+        defaults = {
+            name: number_of(found[1])
+            for name in OPS[op].attributes
+            if (found := re.search(rf"\b{name}\b`?(?: (\.?\d[\d.e-]*))?", attributes))
+        }
+        assert defaults == {name: one.default for name, one in OPS[op].attributes.items()}, op
 
 
 def test_every_column_of_the_tables_is_documented(tmp_path):

@@ -1,6 +1,7 @@
 """Commands in a whole workflow: from a config to the report, beside a recipe."""
 
 import hashlib
+import json
 import subprocess
 import sys
 from math import prod
@@ -93,10 +94,28 @@ def test_nothing_is_run_again_and_a_changed_command_alone(done):
     assert next(line.split() for line in dry.splitlines() if line.startswith("run_command ")) == ["run_command", "2"]
 
 
+def test_an_edited_script_without_a_checksum_is_fetched_and_run_again_in_one_call(tmp_path):
+    own = command(tmp_path, "python sub/program.py {epochs} 0.5")
+    del own["files"][0]["sha256"]
+    experiment = {"devices": ["cpu"], "epochs": [2], "repeats": 1, "commands": {"own": own}}
+    call = "--cores", "2", "--configfile", write_config(tmp_path, {"experiments": {"alone": experiment}})
+    digests = []
+    for _ in range(2):
+        assert snakemake(tmp_path, *call).returncode == 0
+        assert "Nothing to be done" in snakemake(tmp_path, *call).printed
+        (record,) = tmp_path.glob("results/runs/**/record.json")
+        digests.append(json.loads(record.read_text())["dataset"]["content_sha256"])
+        file = tmp_path / "program.py"
+        file.write_text(file.read_text() + "# edited\n")
+    assert digests[0] != digests[1]
+
+
 def test_failing_commands_stop_no_other_run_and_a_wrong_file_is_not_run(tmp_path):
     """In an experiment of commands alone: no dataset is prepared, and nothing is certified."""
     good, failing = (command(tmp_path, f"python sub/program.py {{epochs}} {word}") for word in ("0.5", ""))
-    wrong = good | {"files": [good["files"][0] | {"sha256": "a" * 64}]}
+    wrong = good | {
+        "files": [good["files"][0] | {"sha256": "a" * 64, "urls": [*good["files"][0]["urls"], "http://127.0.0.1:9/a"]}]
+    }
     experiment = {"devices": ["cpu"], "epochs": [2], "repeats": 1}
     experiment["commands"] = {"good": good, "failing": failing, "wrong": wrong}
     name = write_config(tmp_path, {"experiments": {"alone": experiment}})

@@ -67,6 +67,7 @@ MASKS = {
     r"[\d.]+ s of training(; disturbed: .*)? (\(\d+ of \d+ done).*\)": r"TIME \2)",
     r"^(\S+ +cpu +\d+) +(?:\d+ of )?(\d+)(?: disturbed)? +[\d.]+\*? ": r"\1 \2 TIME ",
     r"(epochs) +(?:withheld.*|[\d.]+(?: +not ranked)?)$": r"\1 RATIO",
+    r"about [\d.]+ \w+(?: to [\d.]+ \w+)? (for|on)": r"about TIME \1",
     r"\d\.\d+e-\d+": "DIFFERENCE",
     r"(?:, \d+ warnings?)? in [\d.]+s$": " in TIME",
     # the widths of columns

@@ -28,8 +28,7 @@ rule fetch_command:
 rule run_command:
     """Run a command once, read its epochs, and write its record."""
     input:
-        sources=ancient(f"{products.COMMAND_FOLDER}/sources.json"),  # the command, which records hold, has their digests
-        stale=SESSION.stale_record,
+        unpack(by_wildcards(SESSION.inputs_of_command)),
     output:
         record=RECORD_FILE,
     params:

@@ -4,10 +4,11 @@ import argparse
 from pathlib import Path
 
 from trainmark.config.keys_page import keys_page
-from trainmark.config.load import default_config, load_config
+from trainmark.config.load import default_config, load_config, read_documents
 from trainmark.errors import run_command
 from trainmark.machine.gpus import find_gpus
 from trainmark.plan.forecast import estimate
+from trainmark.plan.local_files import with_local_files
 from trainmark.plan.matrix import asks_for_gpus, expand_runs, why_no_verdict, with_devices
 
 
@@ -31,7 +32,8 @@ def main() -> None:
     if arguments.keys:
         print(keys_page())
         return
-    loaded, catalogue = load_config(arguments.config)
+    read, entries = load_config(arguments.config)
+    loaded, catalogue = with_local_files(read, entries, read_documents(arguments.config), here=not arguments.profile)
     config = with_devices(loaded, gpu_found=asks_for_gpus(loaded) and bool(find_gpus()))
     runs = expand_runs(config)
     for name, experiment in config["experiments"].items():

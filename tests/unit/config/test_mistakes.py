@@ -15,7 +15,7 @@ from trainmark.config.load import load_config
 from trainmark.errors import ConfigError
 from trainmark.networks.graph import Graph
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.recipes.recipe import Optimizer
+from trainmark.recipes.recipe import InputTransform, Optimizer
 
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
@@ -135,7 +135,7 @@ FILE = {"name": "a.gz", "sha256": "a" * 64, "urls": ["https://example.org/a.gz"]
         ({"urls": None}, ": lacks the key urls; allowed"),
         ({"sha256": "ABC"}, ".sha256: found 'ABC' (text); allowed: 64 hexadecimal digits"),
         ({"md5": "a" * 32}, ": found both sha256 and md5; allowed: one of them"),
-        ({"sha256": None}, ": lacks the key sha256 or md5; allowed: one of them"),
+        ({"sha256": None}, ": lacks the key sha256 or md5; allowed: one of them, or none for a file://"),
         ({"name": "../x"}, ".name: found '../x' (text); allowed: a plain file name"),
         ({"name": "a.gz\n"}, r".name: found 'a.gz\n' (text)"),
         ({"urls": ["https://me:pa@ss@example.org/a.gz"]}, ".urls[0]: found 'https://...example.org/a.gz' (text)"),
@@ -290,6 +290,7 @@ def of_metrics(sentence, **metrics):
             {"files": [{"path": "a", "urls": ["https://h/a"], "sha256": "a" * 64}], "metrics": METRICS | {"file": "a"}},
             "metrics.file: found a, which is one of files; allowed: a file that the command writes",
         ),
+        ({"files": [{"path": "a", "urls": ["https://h/a"]}]}, "files[0]: lacks the key sha256; allowed: 64"),
         ({"files": 2 * [{"path": "a", "urls": ["https://h/a"], "sha256": "a" * 64}]}, "files: found the path a twice"),
         of_metrics("pattern: the format regex needs it", format="regex"),
         of_metrics("pattern: can't be read (missing )", format="regex", pattern="(?P<loss>"),
@@ -386,21 +387,37 @@ def with_layer(op, **attributes):
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"architecture": with_layer("Linear")}, "layer 'out': unknown op 'Linear'; known: Flatten"),
-        ({"architecture": with_layer("Dense", out_features=3)}, "layer 'out': Dense lacks units"),
+        ({"architecture": with_layer("Linear")}, "layer 'out': unknown op 'Linear'; … did you mean Dense?"),
+        ({"architecture": with_layer("Dense", out_features=3)}, "layer 'out': Dense has … did you mean units?"),
+        ({"architecture": lambda shape: None}, "its network can't be built: TypeError: …, line"),
         ({"initializer": "xavier"}, "unknown initializer 'xavier'; known: lecun_normal"),
-        ({"optimizer": Optimizer("adamw", 0.1)}, "unknown update rule 'adamw'; known: sgd"),
+        ({"optimizer": Optimizer("adamw", 0.1)}, "unknown update rule 'adamw'; known: sgd … did you mean adam?"),
         (
             {"optimizer": Optimizer("sgd", 0.1, (("momentum", 0.9),))},
             "the rule sgd has learning_rate, and its",
         ),
+        (
+            {"optimizer": Optimizer("momentum_sgd", 0.1, (("momentun", 0.9),))},
+            "the rule momentum_sgd has learning_rate, momentum, and its … did you mean momentum?",
+        ),
+        ({"optimizer": Optimizer("momentum_sgd", 0.1, ("momentum", 0.9))}, "found constants = …; allowed: pairs"),
+        ({"optimizer": Optimizer("sgd", "0.1")}, "found learning_rate = '0.1' in its optimizer; allowed: a number"),
+        ({"optimizer": Optimizer("sgd", lr=0.1)}, "Optimizer has no lr; allowed: rule"),
+        ({"optimizer": Optimizer("sgd")}, "Optimizer lacks learning_rate"),
+        ({"optimizer": "adam"}, "found optimizer = 'adam'; allowed: an Optimizer"),
+        ({"input": InputTransform(random_flp=True)}, "InputTransform has no random_flp; … did you mean random_flip?"),
+        ({"input": InputTransform(mean_window="left")}, "found mean_window = 'left' in its input; allowed: same or"),
+        ({"batchsize": 5}, "Recipe has no batchsize; … did you mean batch_size?"),
+        ({"batch_size": 0}, "found batch_size = 0; allowed: a whole number"),
+        ({"evaluated_splits": ("test")}, "found evaluated_splits = 'test'; allowed: (\"test\",)"),
         ({"published_parameters": 5}, "its network has 25,450 parameters, and its published_parameters are 5"),
     ],
 )
 def test_a_recipe_that_can_not_be_trained(changes, why, monkeypatch):
     monkeypatch.setitem(RECIPES, "mnist-mlp-flux", replace(RECIPES["mnist-mlp-flux"], **changes))
     checks._recipe_problem.cache_clear()
-    message = message_of(experiment("recipes: [mnist-mlp-flux], datasets: [digits]"))
+    others = "workers: [2], variants: {a: {batch_size: 10}, b: {batch_size: 20}}"  # whose checks need the network
+    message = message_of(experiment(f"recipes: [mnist-mlp-flux], datasets: [digits], {others}"))
     checks._recipe_problem.cache_clear()
     assert_says(message, f"recipes[0]: the recipe mnist-mlp-flux: {why}")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from trainmark.frameworks.registry import create_adapter, known_frameworks
-from trainmark.networks.ops import DEFAULTS
+from trainmark.networks.ops import OPS
 
 create_adapter("chainer", threads=2)  # before chainer: it needs the compatibility module
 chainer = pytest.importorskip("chainer")
@@ -26,8 +26,9 @@ def defaults_of(function):
 
 def test_the_graphs_defaults_are_chainers():
     norm = defaults_of(L.BatchNormalization.__init__)
-    assert DEFAULTS["BatchNorm"] == {"epsilon": norm["eps"], "decay": norm["decay"]}
-    assert DEFAULTS["LRN"] == {name: defaults_of(F.local_response_normalization)[name] for name in DEFAULTS["LRN"]}
+    ours = {op: {name: one.default for name, one in OPS[op].attributes.items()} for op in OPS}
+    assert ours["BatchNorm"] == {"epsilon": norm["eps"], "decay": norm["decay"]}
+    assert ours["LRN"] == {name: defaults_of(F.local_response_normalization)[name] for name in ours["LRN"]}
     assert defaults_of(F.max_pooling_2d)["cover_all"] is True
     assert chainer.optimizers.Adam().hyperparam.eps == 1e-8
 

@@ -121,7 +121,6 @@ def test_auxiliary_heads_have_the_weight_three_tenths_and_are_omitted_in_evaluat
 
 
 WRONG_GRAPHS = {
-    "an unknown op": ([Node("pool", "MaxPool", ("input",))], "layer 'pool' of net: unknown op 'MaxPool'; known: Flat"),
     "a layer twice": ([Node("a", "ReLU", ("input",)), Node("a", "ReLU", ("a",))], "net names layer 'a' twice"),
     "no inputs": ([Node("a", "ReLU", ())], "layer 'a' of net has no inputs; name a layer or \"input\""),
     "a later layer": (
@@ -138,6 +137,42 @@ def test_a_wrong_graph_is_refused(nodes, message):
         Architecture("net", (4,), tuple(nodes))
 
 
+@pytest.mark.parametrize(
+    ("op", "attributes", "words"),
+    [
+        ("MaxPool", {}, "unknown op 'MaxPool'; did you mean MaxPool2D?"),
+        ("Linear", {}, "unknown op 'Linear'; did you mean Dense?"),
+        ("Conv2D", {"filters": 8, "size": 3, "paddin": 1}, "Conv2D has no paddin; did you mean padding?"),
+        ("Conv2D", {"filters": 8, "size": 3, "dilation": 2}, "Conv2D has no dilation; no layer is dilated"),
+        ("Conv2D", {"filters": 8, "size": 3, "activation": "relu"}, "Conv2D has no activation; a layer of its own"),
+        ("Conv2D", {"filters": 8, "size": (3, 1)}, "size of Conv2D is (3, 1); one whole number for all sides"),
+        ("Conv2D", {"filters": 8, "size": 3, "padding": "same"}, "padding of Conv2D is 'same'; 0 or more"),
+        ("Conv2D", {"size": 3}, "Conv2D lacks filters; allowed: a whole number"),
+        ("Dense", {"units": 2.5}, "units of Dense is 2.5; a whole number"),
+        ("Dense", {"units": None}, "units of Dense is None; a whole number"),
+        ("BatchNorm", {"eps": 1e-5}, "BatchNorm has no eps; did you mean epsilon?"),
+        ("BatchNorm", {"momentum": 0.1}, "BatchNorm has no momentum; did you mean decay?; 1 - PyTorch's momentum"),
+        ("BatchNorm", {"epsilon": 0}, "epsilon of BatchNorm is 0; a number above 0"),
+        ("BatchNorm", {"decay": float("nan")}, "decay of BatchNorm is nan; a number, 0 to 1"),
+        ("Dropout", {"p": 0.25}, "Dropout has no p; did you mean rate?"),
+        ("Dropout", {"rate": 25}, "rate of Dropout is 25; below 1"),
+        ("MaxPool2D", {"size": 2, "ceil": 2}, "ceil of MaxPool2D is 2; 0 or 1"),
+        ("LRN", {"n": 4}, "n of LRN is 4; an odd number"),
+        ("ReLU", {"inplace": True}, "ReLU has no inplace; no attributes"),
+    ],
+)
+def test_a_layer_with_an_attribute_that_it_can_not_have_is_refused(op, attributes, words):
+    with pytest.raises(ValueError, match="layer 'it': " + ".*".join(map(re.escape, words.split("; ")))):
+        Node("it", op, ("input",), attributes)
+
+
+def test_a_layer_after_one_that_is_not_there_is_refused():
+    graph = Graph((3, 6, 8))
+    graph.add("conv1", "Conv2D", filters=2, size=3)
+    with pytest.raises(ValueError, match="no layer before it; did you mean conv1"):
+        graph.add("relu1", "ReLU", after="conv")
+
+
 def test_a_missing_auxiliary_head_is_refused():
     with pytest.raises(ValueError, match=r"has no layer .'x'., which its auxiliary losses name"):
         Architecture("net", (4,), (Node("a", "Dense", ("input",), {"units": 2}),), (("x", 0.3),))
@@ -151,7 +186,6 @@ def test_a_missing_auxiliary_head_is_refused():
             "Dense layer 'dense1' takes a vector, not shape (3, 6, 8): put a Flatten before it",
         ),
         ([("c", "Conv2D", {"filters": 2, "size": 9})], "layer 'c': a window of 9 does not fit into 6 x 8"),
-        ([("n", "LRN", {"n": 4})], "layer 'n': n of LRN must be odd, but is 4"),
         (
             [("f", "Flatten", {}), ("n", "LRN", {})],
             "LRN layer 'n' takes an image (channels, height, width), not shape (144,)",

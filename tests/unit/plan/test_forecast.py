@@ -60,6 +60,11 @@ def test_what_cannot_be_known_is_said(estimated):
     )
 
 
+def test_runs_whose_time_is_unknown_are_counted_apart(estimated):
+    text = estimated(devices=["cpu", "gpu"], frameworks=["chainer"])
+    assert text.startswith("about 38 s to 2 min for 4 runs on this machine") and "; plus 4 of mnist-mlp-flux on" in text
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [

@@ -19,7 +19,7 @@ NETWORK = chain(
     (1, 8, 8),
     [
         ("conv", "Conv2D", {"filters": 3, "size": 3}),
-        ("norm", "BatchNorm", {"momentum": 0.9, "epsilon": 1e-3}),
+        ("norm", "BatchNorm", {"decay": 0.9, "epsilon": 1e-3}),
         ("flat", "Flatten", {}),
         ("dense", "Dense", {"units": 5}),
     ],

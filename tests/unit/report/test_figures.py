@@ -181,7 +181,7 @@ def write_font(path, kind):
         ("glyf", None),
         ("CFF ", "the font of the figures, Own CFF, has no TrueType outlines, which the PDFs need; name another"),
         ("CFF2", "the font of the figures, Own CFF2, has no TrueType outlines, which the PDFs need; name another"),
-        (None, "the font of the figures, Own, is not installed; install it, or leave it out"),
+        (None, "the font of the figures, Own, is not installed; install it, or leave it out .*DejaVu Sans"),
     ],
 )
 def test_a_font_of_figures_is_installed_and_has_truetype_outlines(tmp_path, monkeypatch, kind, refusal):

@@ -5,11 +5,13 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import MISSING, fields
+from difflib import get_close_matches
 from io import TextIOBase
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 WORKFLOW_VARIABLE = "TRAINMARK_WORKFLOW_PID"
 """Environment variable through which a workflow passes its process id to its jobs."""
@@ -154,6 +156,30 @@ def why(error: OSError, otherwise: str = "") -> str:
     """
     advice = ADVICE.get(error.errno or 0, otherwise)
     return f"({error.strerror or error})" + (f"; {advice}" if advice else "")
+
+
+def did_you_mean(value: object, names: Iterable[str], also_called: Mapping[str, str] | None = None) -> str:
+    """Return a hint with the known name that a text probably means ("; did you mean gpu?"), or an empty text.
+
+    also_called: names by what else they are called, in lower case.
+    """
+    known = {str(name).lower(): name for name in names}
+    meant = (also_called or {}).get(text := str(value).lower(), text)
+    near = [
+        known[one] for one in (get_close_matches(text, known, n=1) if meant.lower() not in known else [meant.lower()])
+    ]
+    return f"; did you mean {near[0]}?" if near and near[0] != value else ""
+
+
+def why_not_made(cls: Any, given: Collection[str]) -> str | None:
+    """Return why a dataclass can't be made of arguments of these names; None if it can."""
+    known = {field.name: field for field in fields(cls)}
+    if unknown := [name for name in given if name not in known]:
+        hint = did_you_mean(unknown[0], known)
+        return f"{cls.__name__} has no {unknown[0]}; allowed: {', '.join(known)}{hint}"
+    needed = (name for name, field in known.items() if field.default is field.default_factory is MISSING)
+    missing = [name for name in needed if name not in given]
+    return f"{cls.__name__} lacks {' and '.join(missing)}" if missing else None
 
 
 def expect_damage(error: Exception, path: Path, error_class: type[TrainmarkError] = DataError) -> None:

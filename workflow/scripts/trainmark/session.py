@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.cluster.site import PREVIEW_VARIABLE, Site, check_sections, read_site, scheduler_of
-from trainmark.config.load import default_config, load_config
+from trainmark.config.load import default_config, load_config, merge, read_documents
 from trainmark.console import Terminal, print_line
 from trainmark.errors import ADVICE, ConfigError, TrainmarkError, in_one_sentence
 from trainmark.machine.gpus import find_gpus
@@ -28,6 +28,7 @@ from trainmark.plan.environments import (
     required_image,
 )
 from trainmark.plan.file_times import check_file_times, keep_digests, raise_times, restore_order
+from trainmark.plan.local_files import with_local_files
 from trainmark.plan.matrix import asks_for_gpus, with_devices
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, read_plan, refuse_other_folders
 from trainmark.plan.products import PLAN_FILE, RECORD_FILE
@@ -110,12 +111,19 @@ class Session:
         self._stale: dict[str, list[str]] = {}  # what differs from the config, by the path of the result
         self._methods = internals.deployment_methods(workflow)
         if self._plans:
+            self._config, catalogue = with_local_files(
+                self._config,
+                catalogue,
+                read_documents(*given),
+                refuses=not self._partial,
+                here=internals.runs_here(workflow),
+            )
             missing = read_plan(Path(PLAN_FILE))["missing"] if self._partial else {}
             self.campaign = Campaign(with_devices(self._config, self._gpu_found), catalogue, missing)
             self._plan()
         else:
             plan = read_plan(Path(PLAN_FILE))
-            self.campaign = Campaign(plan["config"], catalogue, plan["missing"])
+            self.campaign = Campaign(plan["config"], merge(catalogue, plan["config"]["datasets"]), plan["missing"])
 
     def _plan(self) -> None:
         refuse_other_folders(Path(PLAN_FILE))
@@ -208,14 +216,26 @@ class Session:
             "mean": self.campaign.mean_image(wildcards),
             "weights": self.campaign.initial_weights(wildcards),
         }
+        packed = self.campaign.packed_images(wildcards)
         if self._is_kept(wildcards):
             compared = self._whatever_time(wildcards, compared)
+            packed = self.packed_images(wildcards)
         return compared | {
-            "packed": self.packed_images(wildcards),
+            "packed": packed,
             "tuning": self.campaign.tuning(wildcards),
             "stale": stale,
             "gpu": self.after_gpu_check(wildcards),
         }
+
+    def inputs_of_command(self, wildcards: Wildcards) -> dict[str, Any]:
+        """Return the inputs of a run of a command by name, and make Snakemake run it if its record is stale.
+
+        The age of its files does not count, because the command, which records hold, has their digests. They are not
+        marked so where it runs again: Snakemake forgets that it must if another job makes marked inputs anew.
+        """
+        stale = self.stale_record(wildcards)
+        sources = f"{products.COMMAND_FOLDER}/sources.json".format_map(wildcards)
+        return {"sources": internals.ancient(sources) if self._is_kept(wildcards) else sources, "stale": stale}
 
     def _is_kept(self, wildcards: Wildcards) -> bool:
         """Return whether a run has a record of what the config asks for."""

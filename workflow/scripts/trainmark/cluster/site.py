@@ -9,7 +9,7 @@ from typing import Any
 
 from trainmark.cluster.schedulers import RAW, SCHEDULERS, Scheduler
 from trainmark.config.strict_yaml import read_yaml
-from trainmark.errors import ClusterError
+from trainmark.errors import ClusterError, did_you_mean
 
 SITE_VARIABLE = "TRAINMARK_SITE"
 """Environment variable that names another site file."""
@@ -69,7 +69,7 @@ def _mistakes(document: Mapping[str, Any], scheduler: Scheduler) -> Iterator[str
     fields = Site.__dataclass_fields__
     for key, value in document.items():
         if key not in fields:
-            yield f"there is no key {key}; allowed: {', '.join(fields)}"
+            yield f"there is no key {key}; allowed: {', '.join(fields)}{did_you_mean(key, fields)}"
         elif key == "options":
             yield from _mistaken_options(value, scheduler)
         elif type(value) is not fields[key].type:

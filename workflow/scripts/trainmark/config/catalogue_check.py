@@ -7,6 +7,7 @@ from pathlib import Path
 from trainmark.config.schema_check import Finding, raise_findings, schema_findings
 from trainmark.config.wording import format_value, nearest
 from trainmark.datasets.catalogue import Format, kind_of, known_formats
+from trainmark.datasets.fetching.addresses import is_web
 
 
 def check_catalogue(catalogue: Mapping, file: Path, schema: Mapping) -> None:
@@ -79,14 +80,23 @@ def _names_paths(encoding: str) -> bool:
         return False
 
 
-def _entry_findings(name: str, entry: Mapping, catalogue: Mapping) -> Iterator[Finding]:
-    """Find keys of an entry that do not fit each other, or the entry that it is a part of."""
+def _file_findings(name: str, entry: Mapping) -> Iterator[Finding]:
     names = [file["name"] for file in entry.get("files", [])]
     for twice in sorted({file_name for file_name in names if names.count(file_name) > 1}):
         yield (name, "files"), f"found the name {twice} twice; allowed: each file name once"
     for i, file in enumerate(entry.get("files", [])):
+        checksums = [kind for kind in ("sha256", "md5") if kind in file]
+        if len(checksums) > 1:
+            yield (name, "files", i), "found both sha256 and md5; allowed: one of them"
+        if not checksums and all(map(is_web, file["urls"])):
+            yield (name, "files", i), "lacks the key sha256 or md5; allowed: one of them, or none for a file:// address"
         if known_formats()[entry["format"]].unpickles and "sha256" not in file:
             yield (name, "files", i), "found no sha256; the format runs what the file says, so it must be known"
+
+
+def _entry_findings(name: str, entry: Mapping, catalogue: Mapping) -> Iterator[Finding]:
+    """Find keys of an entry that do not fit each other, or the entry that it is a part of."""
+    yield from _file_findings(name, entry)
     if not _names_paths(entry.get("encoding", "utf-8")):
         yield (name, "encoding"), f"found {entry['encoding']}; allowed: a text encoding of Python, such as cp437"
     classes = entry.get("classes")

@@ -4,17 +4,18 @@ Functions that begin with `_` yield key paths inside the experiment, unless they
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import combinations, product
+from itertools import combinations, filterfalse, product
 from pathlib import Path
 from typing import Any
 
 from trainmark.config.schema_check import Finding, raise_findings
 from trainmark.config.wording import format_value
-from trainmark.datasets.catalogue import kind_of, sample_shape, vocabulary_size
+from trainmark.datasets.catalogue import SPLITS, kind_of, sample_shape, vocabulary_size
 from trainmark.datasets.fetching.addresses import mirror_problem
-from trainmark.errors import ConfigError
+from trainmark.errors import ConfigError, did_you_mean, in_one_sentence
 from trainmark.files.system_files import own_paths
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.recipes.catalogue import RECIPES
@@ -23,6 +24,7 @@ from trainmark.recipes.initializers import KERNEL_INITIALIZERS
 from trainmark.recipes.recipe import (
     DEFAULT_CONSTANTS,
     InputTransform,
+    Optimizer,
     Recipe,
     configured_batch_size,
     differing_settings,
@@ -49,6 +51,46 @@ RULE_CONSTANTS = {**DEFAULT_CONSTANTS, "adam_algorithm_1": DEFAULT_CONSTANTS["ad
 
 OF_PAIRS = ("experiment", "recipe", "dataset")
 """What a claim on certificates may name."""
+
+
+Values = Mapping[str, tuple[Callable[[Any], object], str]]
+"""What values may be, by name: a function value -> whether it is allowed, and what is, in words."""
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 1
+
+
+def _are_counts(value: object) -> bool:
+    return isinstance(value, tuple) and all(map(_is_count, value))
+
+
+COUNT = "a whole number, 1 or more"
+
+RECIPE_VALUES: Values = {
+    "architecture": (callable, "a function of input shape and classes, such as mlp.mlp_32"),
+    "input_shape": (lambda value: value and _are_counts(value), "a tuple such as (1, 28, 28)"),
+    "optimizer": (lambda value: isinstance(value, Optimizer), "an Optimizer"),
+    "batch_size": (lambda value: value is None or _is_count(value), f"{COUNT}, or None for all samples"),
+    "input": (lambda value: isinstance(value, InputTransform | None), "an InputTransform, or None for token ids"),
+    "evaluated_splits": (
+        lambda value: isinstance(value, tuple) and "test" in value and set(value) <= set(SPLITS),
+        '("test",) or ("test", "train")',
+    ),
+    "published_parameters": (_is_count, COUNT),
+    "published_classes": (_is_count, COUNT),
+}
+"""What the values of a recipe may be. Its initializer and its optimizer have tables of their own."""
+
+INPUT_VALUES: Values = {
+    "scale": (lambda value: isinstance(value, int | float), "a number"),
+    "crop": (lambda value: value is None or (_are_counts(value) and len(value) == 2), "(height, width), or None"),
+    "mean_window": (lambda value: value in ("same", "top-left"), "same or top-left"),
+    **dict.fromkeys(
+        ("subtract_mean", "random_crop", "random_flip"), (lambda value: type(value) is bool, "True or False")
+    ),
+}
+"""What the values of a recipe's input may be."""
 
 
 def check_mirror(config: Mapping, documents: Mapping[str, Mapping]) -> None:
@@ -85,7 +127,7 @@ def _experiment(experiment: Mapping, catalogue: Mapping, defaults: Mapping[str, 
         yield from _optimizer(RECIPES[name], experiment)
         for dataset in experiment["datasets"]:
             yield from _dataset(RECIPES[name], i, dataset, experiment, catalogue)
-    if experiment["recipes"]:  # otherwise it has commands alone
+    if experiment["recipes"] and not any(map(_recipe_problem, experiment["recipes"])):  # without, commands alone
         yield from _stream(experiment, catalogue, defaults)
         yield from _trainers(experiment)
         yield from _workers(experiment, catalogue)
@@ -111,24 +153,59 @@ def _commands(experiment: Mapping) -> Findings:
 @cache
 def _recipe_problem(name: str) -> str | None:
     """Return what is wrong with a recipe, whatever the experiment; None if nothing is."""
-    recipe, optimizer = RECIPES[name], RECIPES[name].optimizer
+    recipe = RECIPES[name]
+    for part in (recipe, recipe.optimizer, recipe.input):
+        if problem := getattr(part, "problem", None):
+            return str(problem)
+    for key, (holds, allowed) in RECIPE_VALUES.items():
+        if not holds(value := getattr(recipe, key)):
+            return f"found {key} = {value!r}; allowed: {allowed}"
+    if problem := _input_problem(recipe.input) or _optimizer_problem(recipe.optimizer):
+        return problem
     if recipe.initializer not in KERNEL_INITIALIZERS:
-        known = ", ".join(KERNEL_INITIALIZERS)
-        return f"unknown initializer {recipe.initializer!r}; known: {known}"
-    if optimizer.rule not in RULE_CONSTANTS:
-        return f"unknown update rule {optimizer.rule!r}; known: {', '.join(RULE_CONSTANTS)}"
-    needed, given = RULE_CONSTANTS[optimizer.rule].keys(), optimizer.as_dict().keys() - {"rule"}
-    if given != needed:
-        constants = ", ".join(needed)
-        return f"the rule {optimizer.rule} has {constants}, and its optimizer has {', '.join(sorted(given))}"
+        return _unknown("initializer", recipe.initializer, KERNEL_INITIALIZERS)
     try:
         count = recipe.architecture(recipe.input_shape, recipe.published_classes).parameter_count()
     except ValueError as error:
         return str(error)
+    except Exception as error:  # of the user's function
+        *_, where = traceback.extract_tb(error.__traceback__)
+        return f"its network can't be built: {in_one_sentence(error)} ({where.filename}, line {where.lineno})"
     if count == recipe.published_parameters:
         return None
     published = f"{recipe.published_parameters:,}"
     return f"its network has {count:,} parameters, and its published_parameters are {published}"
+
+
+def _unknown(what: str, name: object, known: Iterable[str]) -> str:
+    return f"unknown {what} {name!r}; known: {', '.join(known)}{did_you_mean(name, known)}"
+
+
+def _input_problem(transform: InputTransform | None) -> str | None:
+    """Return what is wrong with a recipe's input."""
+    for key, (holds, allowed) in INPUT_VALUES.items():
+        if transform and not holds(value := getattr(transform, key)):
+            return f"found {key} = {value!r} in its input; allowed: {allowed}"
+    return None
+
+
+def _optimizer_problem(optimizer: Optimizer) -> str | None:
+    """Return what is wrong with a recipe's optimizer."""
+    if optimizer.rule not in RULE_CONSTANTS:
+        return _unknown("update rule", optimizer.rule, RULE_CONSTANTS)
+    try:
+        given = {name: value for name, value in optimizer.as_dict().items() if name != "rule"}
+    except (TypeError, ValueError):
+        return f'found constants = {optimizer.constants!r}; allowed: pairs, as in (("momentum", 0.9),)'
+    needed = RULE_CONSTANTS[optimizer.rule]
+    if given.keys() != needed.keys():
+        hints = "".join(did_you_mean(name, needed) for name in sorted(given.keys() - needed.keys()))
+        has = f"the rule {optimizer.rule} has {', '.join(needed)}"
+        return f"{has}, and its optimizer has {', '.join(sorted(given))}{hints}"
+    for name, value in given.items():
+        if not isinstance(value, int | float):
+            return f"found {name} = {value!r} in its optimizer; allowed: a number"
+    return None
 
 
 def _recipe(recipe: Recipe, experiment: Mapping) -> Findings:
@@ -380,7 +457,7 @@ def variant_findings(config: Mapping) -> Findings:
         settings = expanded({name: experiment})
         for first, second in combinations(variants, 2):
             pair = [settings[variant_name(name, variant)] for variant in (first, second)]
-            for recipe in experiment["recipes"]:
+            for recipe in filterfalse(_recipe_problem, experiment["recipes"]):
                 one, other = (_meant(RECIPES[recipe], variant) for variant in pair)
                 if (variants[first] or variants[second]) and not differing_settings(one, other):
                     found = f"is the same training as {first} with the recipe {recipe}"

@@ -112,6 +112,18 @@ def default_config() -> Path:
     return file if file.exists() else REPOSITORY / file
 
 
+def read_documents(
+    files: Iterable[Path], overrides: Mapping | None = None, overrides_name: str | None = None
+) -> dict[str, Any]:
+    """Return the config files and the overrides, by the names that messages call them (see `load_config`)."""
+    documents = {str(file): read_yaml(Path(file)) for file in files}
+    if overrides or overrides_name:
+        documents[overrides_name or "--config"] = (
+            plain(overrides) if overrides_name else as_yaml_values(plain(overrides))
+        )
+    return documents
+
+
 def load_config(
     files: Iterable[Path],
     overrides: Mapping | None = None,
@@ -133,11 +145,7 @@ def load_config(
     from trainmark.config.schema_check import check_config, raise_findings
 
     schema, shipped = shipped_files()
-    documents = {str(file): read_yaml(Path(file)) for file in files}
-    if overrides or overrides_name:
-        documents[overrides_name or "--config"] = (
-            plain(overrides) if overrides_name else as_yaml_values(plain(overrides))
-        )
+    documents = read_documents(files, overrides, overrides_name)
     merged: dict = {}
     for document in documents.values():
         merged = merge(merged, document)

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterable
 from datetime import date
-from difflib import get_close_matches
 from math import isfinite
 from typing import Any
 
 import yaml
 
+from trainmark.errors import did_you_mean
 from trainmark.frameworks.registry import known_frameworks
 
 KeyPath = tuple[Any, ...]
@@ -55,10 +55,6 @@ def dotted(path: KeyPath) -> str:
 
 
 def nearest(value: object, names: Iterable[str]) -> str:
-    """Return a hint with the known name that a text probably means ("; did you mean gpu?"), or an empty text."""
-    text, known = str(value).lower(), list(names)
-    others = {other: one.name for one in known_frameworks().values() for other in one.also_called} | DEVICES_ALSO_CALLED
-    if others.get(text) in known:
-        return f"; did you mean {others[text]}?"
-    near = get_close_matches(text, known, n=1, cutoff=0.6)
-    return f"; did you mean {near[0]}?" if near and near[0] != value else ""
+    """Return a hint with the known name that a config's text probably means, or an empty text."""
+    others = {other: one.name for one in known_frameworks().values() for other in one.also_called}
+    return did_you_mean(value, names, others | DEVICES_ALSO_CALLED)

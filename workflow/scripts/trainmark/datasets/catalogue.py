@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from trainmark.files.literals import read_literal
+from trainmark.files.literals import made_of, read_literal
 from trainmark.files.system_files import is_added_by_system, own_paths
 
 SPLITS = ("train", "test")
@@ -69,7 +69,10 @@ class Format:
 def known_formats() -> dict[str, Format]:
     """The formats that have a module in `formats`, by name."""
     paths = own_paths(Path(__file__).parent / "formats", "[!_]*.py")
-    return {path.stem: Format(path.stem, **read_literal(path, "FORMAT")) for path in paths}
+    return {
+        path.stem: made_of(Format, read_literal(path, "FORMAT"), f"FORMAT in {path.name}", name=path.stem)
+        for path in paths
+    }
 
 
 def kind_of(name: str, catalogue: Mapping) -> str:

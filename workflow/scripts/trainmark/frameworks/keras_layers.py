@@ -202,7 +202,8 @@ def convolution(layer: Callable, node: Node) -> Callable:
     if same or not padding:
         return convolve
     # With a stride, Keras's "same" may pad only the far side.
-    zeros = keras.layers.ZeroPadding2D(padding, name=f"{node.name}_padding")
+    pads = keras.layers.ZeroPadding1D if node.op == "Conv1D" else keras.layers.ZeroPadding2D
+    zeros = pads(padding, name=f"{node.name}_padding")
     return lambda inputs: convolve(zeros(inputs))
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainmark.errors import DeviceError
-from trainmark.files.literals import read_literal
+from trainmark.files.literals import made_of, read_literal
 from trainmark.files.system_files import own_paths
 from trainmark.frameworks.tuning import TuningStep
 from trainmark.machine.cpus import has_avx512
@@ -124,12 +124,19 @@ class Framework:
 def known_frameworks() -> dict[str, Framework]:
     """Return all frameworks that have an adapter, installed or not, by name."""
     return {
-        name: Framework(
+        name: made_of(
+            Framework,
+            entry,
+            f"FRAMEWORKS in {path.name}, {name}",
             name=name,
             module=path.stem,
-            tuning=tuple(TuningStep(step, **keys) for step, keys in _table(path, "TUNING").get(name, {}).items()),
-            engine=Engine(**workers) if (workers := _table(path, "WORKERS").get(name)) else None,
-            **entry,
+            tuning=tuple(
+                made_of(TuningStep, keys, f"TUNING of {name}, {step}", name=step)
+                for step, keys in _table(path, "TUNING").get(name, {}).items()
+            ),
+            engine=made_of(Engine, of_workers, f"WORKERS of {name}")
+            if (of_workers := _table(path, "WORKERS").get(name))
+            else None,
         )
         for path in own_paths(FOLDER, "*_adapter.py")
         for name, entry in read_literal(path, "FRAMEWORKS").items()

@@ -10,7 +10,8 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from trainmark.networks.ops import KINDS_OF_INPUT, OPS, Node, Op, Parameter, Shape
+from trainmark.errors import did_you_mean
+from trainmark.networks.ops import KINDS_OF_INPUT, OPS, Node, Parameter, Shape
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,8 @@ class Architecture:
     auxiliary: (node, weight) of nodes that also give logits in training. The loss is the cross entropy of the last
         node's logits plus the weighted cross entropies of theirs. Evaluation uses only the last node.
 
-    Raises ValueError if a node has an unknown op, a name that is used twice, no inputs, too few inputs or an input that
-    does not come before it, and if an auxiliary node does not exist.
+    Raises ValueError if a node has a name that is used twice, no inputs, too few inputs or an input that does not come
+    before it, and if an auxiliary node does not exist.
     """
 
     name: str
@@ -43,7 +44,6 @@ class Architecture:
 
     def _check(self, node: Node, known: set[str]) -> None:
         """Raise ValueError if a node can't follow the known ones."""
-        op = _op_of(node, f" of {self.name}")
         if node.name in known:
             raise ValueError(f"{self.name} names layer {node.name!r} twice")
         if not node.inputs:
@@ -53,8 +53,8 @@ class Architecture:
             raise ValueError(
                 f"layer {node.name!r} of {self.name} has the input {sorted(missing)}, which is not defined before it"
             )
-        if len(node.inputs) < op.inputs:
-            raise ValueError(f"layer {node.name!r} of {self.name}: {node.op} takes at least {op.inputs} inputs")
+        if len(node.inputs) < (least := OPS[node.op].inputs):
+            raise ValueError(f"layer {node.name!r} of {self.name}: {node.op} takes at least {least} inputs")
 
     @property
     def output(self) -> str:
@@ -129,19 +129,15 @@ class Architecture:
         return sum(prod(parameter.shape) for parameter in self.parameters())
 
 
-def _op_of(node: Node, where: str = "") -> Op:
-    """Return the type of a layer. Raises ValueError if there is none of that name. where: follows the layer's name."""
-    if node.op not in OPS:
-        raise ValueError(f"layer {node.name!r}{where}: unknown op {node.op!r}; known: {', '.join(OPS)}")
-    return OPS[node.op]
-
-
 def output_shape(node: Node, shapes: dict[str, Shape]) -> Shape:
     """Return the output shape of a node. Raises ValueError if it can't take its inputs.
 
     shapes: output shapes of the nodes before it, by name.
     """
-    op = _op_of(node)
+    op = OPS[node.op]
+    if missing := [name for name in node.inputs if name not in shapes]:
+        hint = did_you_mean(missing[0], shapes)
+        raise ValueError(f"layer {node.name!r} has the input {missing[0]!r}, which is no layer before it{hint}")
     inputs = tuple(shapes[name] for name in node.inputs)
     for shape in inputs:
         if len(shape) not in op.ranks:

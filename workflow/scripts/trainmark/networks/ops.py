@@ -2,39 +2,70 @@
 
 Shapes are those of one sample, without the batch axis: images (channels, height, width), sequences (channels, length),
 vectors (units,).
-
-Attributes by op:
-
-- Dense: units, bias
-- Conv2D, Conv1D: filters, size, stride, padding, bias
-- Embedding: vocabulary, units
-- BatchNorm: epsilon, decay
-- LRN: n, k, alpha, beta
-- Dropout: rate
-- MaxPool2D: size, stride, padding, ceil
-- AvgPool2D: size, stride, padding
-
-Attributes in DEFAULTS may be omitted.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import prod
+from math import isfinite, prod
+from numbers import Real
+from typing import NamedTuple
+
+from trainmark.errors import did_you_mean
 
 Shape = tuple[int, ...]
 
-DEFAULTS: Mapping[str, Mapping[str, float]] = {
-    "Dense": {"bias": 1},
-    "Conv2D": {"stride": 1, "padding": 0, "bias": 1},
-    "Conv1D": {"stride": 1, "padding": 0, "bias": 1},
-    # Chainer's max_pooling_2d covers the whole input (ceil); its average_pooling_2d does not.
-    "MaxPool2D": {"stride": 1, "padding": 0, "ceil": 1},
-    "AvgPool2D": {"stride": 1, "padding": 0},
-    # Chainer's defaults: links.BatchNormalization, functions.local_response_normalization.
-    "BatchNorm": {"epsilon": 2e-5, "decay": 0.9},
-    "LRN": {"n": 5, "k": 2, "alpha": 1e-4, "beta": 0.75},
+
+@dataclass(frozen=True)
+class Kind:
+    """What an attribute of a layer may be.
+
+    allowed: in words.
+    holds: function number -> whether it is allowed.
+    """
+
+    allowed: str
+    holds: Callable[[float], bool]
+
+
+COUNT = Kind("a whole number, 1 or more", lambda value: value >= 1 and value % 1 == 0)
+WINDOW = Kind("one whole number for all sides, 1 or more", COUNT.holds)
+PADDING = Kind("one whole number for all sides, 0 or more", lambda value: value >= 0 and value % 1 == 0)
+ODD = Kind("an odd number", lambda value: value >= 1 and value % 2 == 1)
+"""Of a window with a middle: for an even n, Chainer's LRN takes n + 1, and other libraries n."""
+FLAG = Kind("0 or 1", lambda value: value in (0, 1))
+SHARE = Kind("a number, 0 to 1", lambda value: 0 <= value <= 1)
+BELOW_1 = Kind("a number, 0 or more and below 1", lambda value: 0 <= value < 1)
+POSITIVE = Kind("a number above 0", lambda value: value > 0)
+
+
+class Attribute(NamedTuple):
+    """An attribute of a layer type. default: its value where it is omitted; None if it must not be."""
+
+    kind: Kind
+    default: float | None = None
+
+
+Attributes = Mapping[str, Attribute]
+
+BIAS: Attributes = {"bias": Attribute(FLAG, 1)}
+WINDOWS: Attributes = {"size": Attribute(WINDOW), "stride": Attribute(WINDOW, 1), "padding": Attribute(PADDING, 0)}
+CONVOLUTION: Attributes = {"filters": Attribute(COUNT), **WINDOWS, **BIAS}
+
+ALSO_CALLED = {
+    "eps": "epsilon", "p": "rate", "momentum": "decay", "kernel_size": "size", "pool_size": "size", "k_size": "size",
+    "out_channels": "filters", "out_features": "units", "embedding_dim": "units", "num_embeddings": "vocabulary",
+    "strides": "stride", "ceil_mode": "ceil", "use_bias": "bias", "linear": "Dense", "batchnorm1d": "BatchNorm",
+    "localresponsenorm": "LRN", "cat": "Concat", "adaptivemaxpool1d": "GlobalMaxPool1D",
+}  # fmt: skip
+"""Layers and attributes as PyTorch or Keras call them, in lower case, and as they are called here."""
+
+REMARKS = {
+    "momentum": " (decay is 1 - PyTorch's momentum)",
+    "activation": "; an activation is a layer of its own, such as ReLU",
+    "dilation": "; no layer is dilated",
+    "groups": "; no layer has groups",
 }
-"""Default values of attributes, by op."""
+"""What else a message says about an attribute that other libraries have."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +100,9 @@ class Node:
     name: its name, unique in the architecture.
     op: its type, a key of OPS.
     inputs: names of the nodes that feed it.
-    attributes: the op's attributes; omitted ones have the values of DEFAULTS.
+    attributes: those of its op (`Op.attributes`); omitted ones get their defaults.
+
+    Raises ValueError if there is no such op, or if it has no such attribute, lacks one, or does not allow its value.
     """
 
     name: str
@@ -78,12 +111,32 @@ class Node:
     attributes: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "attributes", {**DEFAULTS.get(self.op, {}), **self.attributes})
+        if self.op not in OPS:
+            hint = did_you_mean(self.op, OPS, ALSO_CALLED)
+            raise ValueError(f"layer {self.name!r}: unknown op {self.op!r}; known: {', '.join(OPS)}{hint}")
+        known = OPS[self.op].attributes
+        for attribute, value in self.attributes.items():
+            self._check(attribute, value, known)
+        for attribute in known.keys() - self.attributes.keys():
+            if known[attribute].default is None:
+                raise ValueError(
+                    f"layer {self.name!r}: {self.op} lacks {attribute}; allowed: {known[attribute].kind.allowed}"
+                )
+        defaults = {name: attribute.default for name, attribute in known.items() if attribute.default is not None}
+        object.__setattr__(self, "attributes", {**defaults, **self.attributes})
+
+    def _check(self, attribute: str, value: object, known: Attributes) -> None:
+        """Raise ValueError if there is no such attribute among the known ones, or if it can't have this value."""
+        if attribute not in known:
+            hint = did_you_mean(attribute, known, ALSO_CALLED) + REMARKS.get(attribute, "")
+            allowed = ", ".join(known) or "no attributes"
+            raise ValueError(f"layer {self.name!r}: {self.op} has no {attribute}; allowed: {allowed}{hint}")
+        kind = known[attribute].kind
+        if not (isinstance(value, Real) and isfinite(value) and kind.holds(float(value))):
+            raise ValueError(f"layer {self.name!r}: {attribute} of {self.op} is {value!r}; allowed: {kind.allowed}")
 
     def integer(self, attribute: str) -> int:
-        """Return an attribute that is an integer: a size, a count or a flag. Raises ValueError if it is missing."""
-        if attribute not in self.attributes:
-            raise ValueError(f"layer {self.name!r}: {self.op} lacks {attribute}")
+        """Return an attribute that is an integer: a size, a count or a flag."""
         return int(self.attributes[attribute])
 
 
@@ -96,6 +149,7 @@ class Op:
     """A layer type.
 
     output_shape: function (node, input shapes) -> output shape.
+    attributes: its attributes, by name.
     parameters: function (node, input shapes) -> arrays of the layer.
     ranks: allowed numbers of axes of an input.
     inputs: minimum number of inputs.
@@ -104,6 +158,7 @@ class Op:
     """
 
     output_shape: Callable[[Node, Shapes], Shape]
+    attributes: Attributes = field(default_factory=dict)
     parameters: Callable[[Node, Shapes], tuple[Parameter, ...]] = lambda node, shapes: ()
     ranks: tuple[int, ...] = (1, 2, 3)
     inputs: int = 1
@@ -154,13 +209,6 @@ def _binary_logits_shape(node: Node, shapes: Shapes) -> Shape:
     if shapes[0] != (1,):
         raise ValueError(f"layer {node.name!r} takes one logit, not shape {shapes[0]}")
     return (2,)
-
-
-def _lrn_shape(node: Node, shapes: Shapes) -> Shape:
-    if node.integer("n") % 2 == 0:
-        # An even window has no middle: Chainer then uses n + 1, other libraries n.
-        raise ValueError(f"layer {node.name!r}: n of LRN must be odd, but is {node.integer('n')}")
-    return shapes[0]
 
 
 # --- parameters ---------------------------------------------------------------------------------------------------
@@ -228,20 +276,49 @@ def _flops_per_value(count: int) -> Callable[[Node, Shapes, Shape], int]:
     return lambda node, shapes, output: count * prod(output)
 
 
-OPS = {
+OPS: Mapping[str, Op] = {
     "Flatten": Op(lambda node, shapes: (prod(shapes[0]),)),
-    "Dense": Op(lambda node, shapes: (node.integer("units"),), _dense_parameters, ranks=(1,), flops=_kernel_flops),
-    "Conv2D": Op(_window_shape, _convolution_parameters, ranks=(3,), flops=_kernel_flops),
-    "Conv1D": Op(_window_shape, _convolution_parameters, ranks=(2,), flops=_kernel_flops),
+    "Dense": Op(
+        lambda node, shapes: (node.integer("units"),),
+        {"units": Attribute(COUNT), **BIAS},
+        _dense_parameters,
+        ranks=(1,),
+        flops=_kernel_flops,
+    ),
+    "Conv2D": Op(_window_shape, CONVOLUTION, _convolution_parameters, ranks=(3,), flops=_kernel_flops),
+    "Conv1D": Op(_window_shape, CONVOLUTION, _convolution_parameters, ranks=(2,), flops=_kernel_flops),
     # One vector for each token id: (length,) becomes (units, length).
-    "Embedding": Op(lambda node, shapes: (node.integer("units"), *shapes[0]), _embedding_parameters, ranks=(1,)),
-    # With running statistics: one multiply-add per value; scale and shift are computed once for all samples.
-    "BatchNorm": Op(_same_shape, _batch_norm_parameters, ranks=(1, 3), flops=_flops_per_value(2)),
-    "LRN": Op(_lrn_shape, ranks=(3,), flops=_lrn_flops),
+    "Embedding": Op(
+        lambda node, shapes: (node.integer("units"), *shapes[0]),
+        {"vocabulary": Attribute(COUNT), "units": Attribute(COUNT)},
+        _embedding_parameters,
+        ranks=(1,),
+    ),
+    # Its defaults and those of LRN are Chainer's: links.BatchNormalization, functions.local_response_normalization.
+    # FLOPs with running statistics: one multiply-add per value; scale and shift are computed once for all samples.
+    "BatchNorm": Op(
+        _same_shape,
+        {"epsilon": Attribute(POSITIVE, 2e-5), "decay": Attribute(SHARE, 0.9)},
+        _batch_norm_parameters,
+        ranks=(1, 3),
+        flops=_flops_per_value(2),
+    ),
+    "LRN": Op(
+        _same_shape,
+        {
+            "n": Attribute(ODD, 5),
+            "k": Attribute(POSITIVE, 2),
+            "alpha": Attribute(POSITIVE, 1e-4),
+            "beta": Attribute(POSITIVE, 0.75),
+        },
+        ranks=(3,),
+        flops=_lrn_flops,
+    ),
     "ReLU": Op(_same_shape, flops=_flops_per_value(1)),
-    "Dropout": Op(_same_shape),
-    "MaxPool2D": Op(_window_shape, ranks=(3,), flops=_window_flops),
-    "AvgPool2D": Op(_window_shape, ranks=(3,), flops=_window_flops),
+    "Dropout": Op(_same_shape, {"rate": Attribute(BELOW_1)}),
+    # Chainer's max_pooling_2d covers the whole input (ceil); its average_pooling_2d does not.
+    "MaxPool2D": Op(_window_shape, {**WINDOWS, "ceil": Attribute(FLAG, 1)}, ranks=(3,), flops=_window_flops),
+    "AvgPool2D": Op(_window_shape, WINDOWS, ranks=(3,), flops=_window_flops),
     "GlobalMaxPool1D": Op(
         lambda node, shapes: shapes[0][:1], ranks=(2,), flops=lambda node, shapes, output: prod(shapes[0])
     ),

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -105,7 +106,8 @@ def estimate(config: Mapping, catalogue: Mapping, runs: Sequence[Run]) -> str:
     """Say how long a whole campaign takes on this machine, certificates and report included.
 
     Runs of a recipe, dataset and trainer that has records in the results folder take the time of these. Others are
-    estimated from the operations of their network and the speed of a matrix product on this machine.
+    estimated from the operations of their network and the speed of a matrix product on this machine. Those of which
+    neither is known are counted apart.
     """
     times, records = RunTimes(), 0
     for file in Path(RESULTS, "runs").rglob("record.json"):
@@ -116,31 +118,39 @@ def estimate(config: Mapping, catalogue: Mapping, runs: Sequence[Run]) -> str:
     compared = {group: trainers for group, trainers in certified_groups(runs).items() if len(trainers) > 1}
     low = high = SECONDS_OF_THE_REPORT
     at_once = max((os.cpu_count() or 1) // CPUS_OF_A_RUN, 1)
+    unknown: Counter[str] = Counter()
     for run in runs:
-        known = times.seconds(vars(run), least_alike=1)
-        if known is None:
+        of_alike = times.seconds(vars(run), least_alike=1)
+        if of_alike is None:
             rate = rate or _matrix_flops_per_second() / at_once
             flops = _flops(run, config["experiments"][run.experiment], catalogue)
             if flops is None:
                 of_training = f"{run.recipe} on {run.dataset} by {run.trainer.name}"
-                what = f"the command {run.recipe}" if run.trainer.framework == FRAMEWORK else of_training
-                return f"no estimate before the first run of {what}"
+                unknown[f"the command {run.recipe}" if run.trainer.framework == FRAMEWORK else of_training] += 1
+                continue
             shares = zip(SHARES_OF_PEAK, SECONDS_BESIDE_EPOCHS, strict=True)
             least, most = (beside + flops / (rate * share) for share, beside in shares)
         else:
-            least = most = known
+            least = most = of_alike
         if (run.experiment, run.recipe, run.dataset) in compared:
             planned = PlannedRuns.of(config["experiments"][run.experiment])
             with_audits = 1 + planned.audits / planned.epochs  # an audit takes about as long as its epoch
             least, most = least * with_audits, most * with_audits
         low, high = low + least / at_once, high + most / at_once
+    if len(runs) == unknown.total():
+        return f"no estimate before the first run of {', '.join(unknown)}"
     traces = sum(map(len, compared.values()))
     low += traces * SECONDS_OF_A_TRACE[0] / at_once
     high += traces * SECONDS_OF_A_TRACE[1] / at_once
     known_by = f"{records} record{'s' if records > 1 else ''} in {RESULTS}"
     by = "by the operations of the networks" if rate else f"by {known_by}"
     span = " to ".join(dict.fromkeys(map(in_words, (low, high))))
-    return f"about {span} on this machine, {by}"
+    if not unknown:
+        return f"about {span} on this machine, {by}"
+    others = ", ".join(f"{count} of {what}" for what, count in unknown.items())
+    known = len(runs) - unknown.total()
+    others += ", whose time is not known yet"
+    return f"about {span} for {known} run{'s' if known > 1 else ''} on this machine, {by}; plus {others}"
 
 
 def _flops(run: Run, experiment: Mapping, catalogue: Mapping) -> float | None:

@@ -97,6 +97,11 @@ def entry_to_prepare(name: str, catalogue: Mapping) -> str:
     return json.dumps({key: value for key, value in catalogue[name].items() if key != "packed"}, sort_keys=True)
 
 
+def raw_folder(name: str) -> str:
+    """Return the folder of the files that are fetched for a dataset."""
+    return f"results/datasets/{name}/raw"
+
+
 def prepared_folder(name: str) -> str:
     """Return the folder of a prepared dataset."""
     return f"results/datasets/{name}/prepared"

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
@@ -115,6 +115,12 @@ OF_A_SHELL = (
 )
 """What a command line means for a shell alone, outside quotes, and what to write instead."""
 
+SCRIPTS = (".py", ".R", ".jl", ".sh")
+"""Ends of the names of scripts."""
+
+Problems = Iterator[tuple[tuple[str | int, ...], str]]
+"""Mistakes: their key paths inside the command, and sentences."""
+
 VARIABLE = re.compile(r"\$\(|\$\{?[A-Za-z_]\w*\}?")
 
 
@@ -134,7 +140,7 @@ def filled(text: str, values: Mapping[str, object]) -> str:
     return re.sub(r"\{(\w+)\}", lambda match: str(values.get(match[1], match[0])), text)
 
 
-def problems(command: Mapping) -> Iterator[tuple[tuple[str, ...], str]]:
+def problems(command: Mapping) -> Problems:
     """Yield (key path, sentence) for each mistake in a command that fits the schema, with defaults."""
     for path, text in [(("command",), command["command"]), *_variables(command)]:
         unknown = [name for name in re.findall(r"(?<!\$)\{(\w+)\}", text) if name not in PLACEHOLDERS]
@@ -150,12 +156,33 @@ def problems(command: Mapping) -> Iterator[tuple[tuple[str, ...], str]]:
             yield path, f"found {found[0]}, which no shell replaces here; allowed: a value, or sh -c '...' in command"
     if command["environment"] and command["container"]:
         yield ("container",), "found both environment and container; allowed: one of them"
-    paths = [file["path"] for file in command["files"]]
-    if twice := next((path for path in paths if paths.count(path) > 1), None):
-        yield ("files",), f"found the path {twice} twice; allowed: each path once"
-    if (file := metrics_file(command["metrics"])) in paths:
+    yield from _file_problems(command["files"])
+    if (file := metrics_file(command["metrics"])) in [one["path"] for one in command["files"]]:
         yield ("metrics", "file"), f"found {file}, which is one of files; allowed: a file that the command writes"
     yield from ((("metrics", *path), sentence) for path, sentence in _metrics_problems(command["metrics"]))
+
+
+def _file_problems(files: Sequence[Mapping]) -> Problems:
+    paths = [file["path"] for file in files]
+    if twice := next((path for path in paths if paths.count(path) > 1), None):
+        yield ("files",), f"found the path {twice} twice; allowed: each path once"
+    for i, file in enumerate(files):
+        if "sha256" not in file and all(re.match("https?:", url, re.IGNORECASE) for url in file["urls"]):
+            yield ("files", i), "lacks the key sha256; allowed: 64 hexadecimal digits, which a local file may lack"
+
+
+def script_of(command: Mapping) -> str | None:
+    """Return the script that a command line starts, as it names it; None if it names none, or by a placeholder."""
+    try:
+        words = shlex.split(command["command"])
+    except ValueError:
+        return None
+    for word in words:
+        if word in ("-c", "-m"):
+            return None
+        if word.endswith(SCRIPTS) and not re.search(r"^-|[{=\s]", word):
+            return word
+    return None
 
 
 def _line_problem(line: str) -> str | None:
@@ -172,7 +199,7 @@ def _variables(command: Mapping) -> list[tuple[tuple[str, ...], str]]:
     return [(("variables", name), value) for name, value in command["variables"].items()]
 
 
-def _metrics_problems(metrics: Mapping) -> Iterator[tuple[tuple[str, ...], str]]:
+def _metrics_problems(metrics: Mapping) -> Problems:
     name, form, columns = metrics["format"], FORMATS[metrics["format"]], columns_of(metrics)
     if name == "regex":
         yield from _pattern_problems(metrics)
@@ -193,7 +220,7 @@ def _metrics_problems(metrics: Mapping) -> Iterator[tuple[tuple[str, ...], str]]
         yield ("columns",), "found both seconds and elapsed_seconds; allowed: one of them"
 
 
-def _pattern_problems(metrics: Mapping) -> Iterator[tuple[tuple[str, ...], str]]:
+def _pattern_problems(metrics: Mapping) -> Problems:
     patterns = patterns_of(metrics)
     allowed = f"a regular expression with named groups, (?P<loss>\\S+), of the names {', '.join(METRICS)}"
     if not patterns:

@@ -1,9 +1,10 @@
 """A recipe: architecture, input transform, optimizer and batch size."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import MISSING, asdict, dataclass, fields
+from typing import Any, ClassVar, TypeVar
 
+from trainmark.errors import why_not_made
 from trainmark.networks.graph import Architecture
 from trainmark.networks.ops import Shape
 
@@ -11,6 +12,32 @@ DTYPE = "float32"
 """The dtype of runs."""
 
 
+Data = TypeVar("Data")
+
+
+def reporting(cls: type[Data]) -> type[Data]:
+    """Let a dataclass also be made with arguments that it does not have, or without some; `problem` says which.
+
+    A recipe is data that users write. What is wrong with one is a sentence about the config that names it (`checks`):
+    an error would end every import, also for configs that do not.
+    """
+    make: Callable[..., None] = cls.__init__
+    names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+
+    def __init__(self: Any, *values: Any, **named: Any) -> None:
+        given = dict(zip(names, values, strict=False)) | named
+        problem = why_not_made(cls, given)
+        if problem:
+            object.__setattr__(self, "problem", problem)
+            optional = {field.name for field in fields(cls) if field.default is not MISSING}  # type: ignore[arg-type]
+            given = {name: given.get(name, f"no {name}") for name in names if name in given or name not in optional}
+        make(self, **given)
+
+    cls.__init__ = __init__  # type: ignore[method-assign]
+    return cls
+
+
+@reporting
 @dataclass(frozen=True)
 class InputTransform:
     """The transform of stored images (uint8, 0 to 255) to network inputs: (window - mean window) * scale.
@@ -30,6 +57,7 @@ class InputTransform:
     mean_window: str = "same"
     random_crop: bool = False
     random_flip: bool = False
+    problem: ClassVar[str | None] = None
 
     def output_shape(self, image_shape: Shape) -> Shape:
         """Return the shape of a network input for stored images of (channels, height, width)."""
@@ -40,6 +68,7 @@ Rates = tuple[tuple[str, float], ...]
 """Constants of an update rule in an epoch, by name."""
 
 
+@reporting
 @dataclass(frozen=True)
 class Optimizer:
     """An update rule (a key of update_rules.UPDATE_RULES) and its constants."""
@@ -47,6 +76,7 @@ class Optimizer:
     rule: str
     learning_rate: float
     constants: tuple[tuple[str, float], ...] = ()
+    problem: ClassVar[str | None] = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return rule, learning_rate and each constant by name, for records and adapters."""
@@ -70,6 +100,7 @@ DEFAULT_CONSTANTS: Mapping[str, Mapping[str, float]] = {
 examples. learning_rate of rmsprop_warmup is that of 256 samples per step, and legacy keeps the published slope."""
 
 
+@reporting
 @dataclass(frozen=True)
 class Recipe:
     """A recipe.
@@ -99,6 +130,7 @@ class Recipe:
     source: str
     vocabulary_size: int | None = None
     certified_side: int | None = None
+    problem: ClassVar[str | None] = None
 
     def network(self, input_shape: Shape, classes: int, settings: Mapping[str, Any]) -> Architecture:
         """Return the network with the settings of an experiment."""

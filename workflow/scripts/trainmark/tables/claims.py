@@ -1,10 +1,10 @@
 """Do the claims of a config hold? From the tidy table, of which each claim names a row, and the parity of all pairs."""
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 
 import pandas as pd
 
+from trainmark.errors import did_you_mean
 from trainmark.parity.compare import REFUSED
 from trainmark.tables.comparisons import NOT_DISTINGUISHABLE, VERDICTS
 from trainmark.tables.formatting import counted, format_number, number_in_words
@@ -67,9 +67,9 @@ def _row(where: Mapping, numbers: pd.DataFrame) -> dict | str:
         found = rows[(rows[column] == value).fillna(False)]
         if found.empty:
             known = [str(one) for one in sorted(rows[column].dropna().unique())]
-            near = get_close_matches(str(value), known, n=1) if len(known) > MOST_LISTED else []
-            hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(known) or 'nothing'}"
-            return f"no such number has {column}: {value}; {hint}"
+            near = did_you_mean(value, known) if len(known) > MOST_LISTED else ""
+            hint = near or f"; allowed: {', '.join(known) or 'nothing'}"
+            return f"no such number has {column}: {value}{hint}"
         rows = found
     if len(rows) > 1:
         keys = [*SETTING, "compared_with", "metric", "statistic"]

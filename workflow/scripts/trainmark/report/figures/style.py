@@ -10,11 +10,11 @@ from fontTools.ttLib import TTFont
 from matplotlib.artist import Artist
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.font_manager import fontManager
+from matplotlib.font_manager import FontProperties, fontManager
 from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
 
-from trainmark.errors import ConfigError
+from trainmark.errors import ConfigError, did_you_mean
 from trainmark.report.figures.data import Data
 from trainmark.report.figures.options import FigureOptions
 from trainmark.report.figures.text import line_height, place_of, wrapped
@@ -33,6 +33,9 @@ FONT = "DejaVu Sans"
 
 PLAIN_FONTS = ("Liberation Sans", "Arimo", FONT)
 """For the plain style, the first that is installed. The first two are as wide as Arial, which journals ask for."""
+
+MOST_FONTS = 40
+"""The most that a message lists."""
 
 SIZES = {"report": 7, "plain": 6}
 """Size of all type in points, by style. Journals ask for 5 to 7."""
@@ -106,9 +109,10 @@ def settings(options: FigureOptions) -> dict[str, Any]:
 def _font_of(options: FigureOptions) -> str:
     installed = set(fontManager.get_font_names())
     if options.font and options.font not in installed:
+        listed = [*sorted(installed)[:MOST_FONTS], *(["..."] if len(installed) > MOST_FONTS else [])]
         raise ConfigError(
-            f"the font of the figures, {options.font}, is not installed; install it, or leave it out of the config for "
-            f"{FONT}"
+            f"the font of the figures, {options.font}, is not installed; install it, or leave it out for {FONT}; "
+            f"allowed: {', '.join(listed)}{did_you_mean(options.font, installed)}"
         )
     if options.font and not _is_truetype(options.font):
         raise ConfigError(
@@ -123,7 +127,7 @@ def _font_of(options: FigureOptions) -> str:
 @cache
 def _is_truetype(font: str) -> bool:
     """Whether an installed font has TrueType outlines. matplotlib writes others, such as CFF, as if they were that."""
-    with TTFont(fontManager.findfont(font), fontNumber=0, lazy=True) as tables:
+    with TTFont(fontManager.findfont(FontProperties([font])), fontNumber=0, lazy=True) as tables:
         return "glyf" in tables
 
 
