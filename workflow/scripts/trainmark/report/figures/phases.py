@@ -33,9 +33,11 @@ NARROW = 4.5
 
 
 def draw_phases(data: Data) -> Figure | None:
-    """Where the wall time goes: median of each phase by trainer and number of epochs, without disturbed runs unless all
-    were. Bars: range of the wall time over repeats. Waiting for the device and the measurement of the peak are left
-    out. Of many numbers of epochs, a figure of one column shows 2, and a wider one 4.
+    """Where the wall time goes: median of each phase by trainer and number of epochs. Bars: range of the wall time over
+    repeats.
+
+    Waiting for the device and the measurement of the peak are left out. Disturbed runs are left out, too, unless all
+    runs of a median were disturbed.
     """
     if data.finished.empty:
         return None
