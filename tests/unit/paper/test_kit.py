@@ -132,8 +132,11 @@ def test_latex_warns_of_numbers_of_disturbed_runs_and_refuses_to_compare_them(tm
     warning = f"Package trainmark Warning: {own}/training_seconds"
     for macro in ("tm", "tmlow", "tmhigh", "tmwords"):
         for body in (f"\\{macro}{{{own}/%s}}", f"\\section{{\\{macro}{{{own}/%s}}}}\\tableofcontents"):
-            assert warning in compile_latex(kit, body % "training_seconds").stdout.replace("\n", "")
             assert warning not in compile_latex(kit, body % "test_loss").stdout.replace("\n", "")
+            for _ in range(2):  # the second reads the table of contents of the first
+                assert warning in compile_latex(kit, body % "training_seconds").stdout.replace("\n", "")
+            for auxiliary in kit.glob("own.*"):
+                auxiliary.unlink()
     raw = numbers[f"{own}/training_seconds"]["raw"]
     body = rf"\edef\x{{\tmraw{{{own}/training_seconds}}}}\typeout{{\meaning\x}}"
     assert f"macro:->{raw}" in compile_latex(kit, body).stdout.replace("\n", "")

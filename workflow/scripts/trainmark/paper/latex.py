@@ -11,7 +11,7 @@ FIELDS = ("value", "low", "high", "unit", "words", "verdict", "runs", "raw")
 WARNED = ("value", "low", "high", "words")
 """Those whose macros warn of a number of disturbed runs. The others must expand to nothing but their text."""
 
-PREAMBLE = r"""% Made by trainmark. \tm{key} prints a number, \tmlow and \tmhigh its interval, \tmunit its unit (shares: \%),
+PREAMBLE = r"""% Made by trainmark. \tm{key} prints a number, \tmlow and \tmhigh its interval, \tmunit its unit,
 % \tmwords all of these, \tmverdict its verdict, \tmruns the number of runs or pairs, and \tmraw all its digits.
 % An unknown key is an error. A number of disturbed runs alone gives a warning.
 \begingroup

@@ -70,7 +70,7 @@ def caption_of(name: str, sentence: str, figure: Figure, data: Data) -> tuple[st
 
     sentence: why it shows nothing; "" if it shows something.
     """
-    texts = " ".join(text.get_text().replace("\n", " ") for text in figure.findobj(Text))  # type: ignore[attr-defined]
+    texts = " ".join(text.get_text().replace("\n", " ") for text in figure.findobj(Text))
     shown, details = (_of_what_is_drawn(part, texts, data) for part in known_figures()[name])
     runs = data.runs
     notes = [parity_note(data.pairs), *mixed_calls(runs), *disturbances(runs), *waiting_sentences(runs)]
