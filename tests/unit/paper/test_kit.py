@@ -144,7 +144,8 @@ def test_latex_warns_of_numbers_of_disturbed_runs_and_refuses_to_compare_them(tm
         done = compile_latex(kit, rf"\tm{{{own}/training_seconds/{statistic}/chainer-cpu}}")
         assert done.returncode and "withheld: 6 of 6 pairs disturbed" in done.stdout.replace("\n", "")
     medians = (kit / "tables" / "busy/mnist-mlp-flux/digits/medians.tex").read_text()
-    assert medians.count("*") == 5 and "disturbed (foreign load)" in medians
+    assert medians.count("* (") == 4 and "disturbed (foreign load)" in medians
+    assert "24 of 24 runs were disturbed (foreign load)" in (kit / "methods.tex").read_text()
 
 
 @needs_latex
@@ -153,6 +154,8 @@ def test_the_example_has_two_columns_and_no_overfull_box(campaign, tmp_path):
     write_campaign(campaign, tmp_path / "results", drawn=False)
     make_kit(tmp_path / "results", read_plan(tmp_path / "results" / "plan.json"), tmp_path / "kit", compiles=False)
     assert "twocolumn" in (tmp_path / "kit" / "example.tex").read_text()
+    sentences = re.split(r"(?<=\.)\s", (tmp_path / "kit" / "methods.tex").read_text())
+    assert len(sentences) == len(set(sentences))
     command = ["latexmk", "-norc", "-pdf", "-interaction=nonstopmode", "example.tex"]
     done = subprocess.run(command, cwd=tmp_path / "kit", capture_output=True, check=False)
     log = (tmp_path / "kit" / "example.log").read_text(errors="replace")

@@ -112,7 +112,8 @@ def _training(runs: pd.DataFrame, settings: Mapping, samples: Mapping) -> list[s
         f"The recipe {recipe} ({runs['parameters'].iloc[0]:,} parameters) was trained on {dataset}, with "
         f"{int(samples['train']):,} training and {int(samples['test']):,} test samples, in {listed(versions)}.",
         f"It was trained for {listed(epochs)} epoch{'s' if epochs != [1] else ''}, in batches of "
-        f"{runs['batch_size'].iloc[0]} samples, in {settings['arithmetic']}. Optimizer: {settings['optimizer']}.",
+        f"{runs['batch_size'].iloc[0]} samples, in {settings['arithmetic']}.",
+        f"Optimizer: {settings['optimizer']}.",
         f"Each framework trained in {listed(text for loop, text in LOOPS.items() if loop in set(runs['loop']))}.",
         "Each framework drew its own dropout masks." if runs["dropout"].iloc[0] else "",
         f"Each setting was repeated {counted(int(runs['repeat'].nunique()), 'time')} from new initial weights: "
