@@ -148,6 +148,9 @@ COMMANDS = {
 
 CAMPAIGNS = {
     "two trainers": Fabricated({"two": _experiment(("chainer", "keras-jax"), (5, 20))}, _of_two),
+    "disturbed": Fabricated(
+        {"busy": _experiment(("chainer", "keras-jax"), (5, 20), 6)}, _of_two, lambda run: "disturbed"
+    ),
     "12 trainers": Fabricated(
         {
             "twelve": _experiment(

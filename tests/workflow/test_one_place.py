@@ -256,7 +256,7 @@ def test_an_added_setting_is_in_the_log_the_record_and_the_report(results, recor
 def test_an_added_figure_is_drawn_and_stands_in_the_report_with_its_caption(results):
     folder = results / "figures" / "new" / "linear" / "digits-32"
     assert {file.name for file in folder.glob("accuracies.*")} == {
-        f"accuracies.{kind}" for kind in ("pdf", "svg", "png", "caption.txt", "caption.tex")
+        f"accuracies.{kind}" for kind in ("pdf", "svg", "png", "caption.txt", "caption.tex", "details.tex")
     }
     assert "Final accuracies, a dot for each run." in (results / "report" / "index.html").read_text()
 

@@ -79,7 +79,7 @@ rule plot_figures:
                     "recipe": "{recipe}",
                     "dataset": "{dataset}",
                     "figure": name,
-                    "caption": caption,
+                    "caption": caption[0],
                 },
             )
             for name, caption in known_figures().items()

@@ -81,9 +81,9 @@ def test_medians_are_those_of_the_records(results, kit):
         if values:
             found += 1
             assert number["raw"] == statistics.median(values)
-            assert [number[end] for end in ("value", "low", "high")] == [
-                format_figure(metric, of(values)) for of in (statistics.median, min, max)
-            ]
+            texts = [format_figure(metric, of(values)) for of in (statistics.median, min, max)]
+            assert [number[end] for end in ("value", "low", "high")] == [text.removesuffix(" %") for text in texts]
+            assert (number["unit"] == "%") == texts[0].endswith(" %")
     assert found == 28
 
 
@@ -120,6 +120,46 @@ def test_latex_prints_each_number_and_refuses_unknown_ones(kit, tmp_path):
     failed = compile_latex(tmp_path, r"\tm{two/nothing}")
     assert failed.returncode and "There is no number two/nothing" in failed.stdout
     assert compile_latex(tmp_path, r"\tm{machine/cpu} \tmwords{version/chainer}x").returncode == 0
+
+
+@needs_latex
+def test_latex_warns_of_numbers_of_disturbed_runs_and_refuses_to_compare_them(tmp_path):
+    write_campaign("disturbed", tmp_path / "results", drawn=False)
+    kit = kit_of(tmp_path / "results", tmp_path / "kit")
+    own = "busy/mnist-mlp-flux/digits/keras-jax-cpu/20"
+    numbers = numbers_of(kit)
+    assert numbers[f"{own}/training_seconds"]["disturbed"] and not numbers[f"{own}/test_loss"]["disturbed"]
+    warning = f"Package trainmark Warning: {own}/training_seconds"
+    for macro in ("tm", "tmlow", "tmhigh", "tmwords"):
+        for body in (f"\\{macro}{{{own}/%s}}", f"\\section{{\\{macro}{{{own}/%s}}}}\\tableofcontents"):
+            assert warning not in compile_latex(kit, body % "test_loss").stdout.replace("\n", "")
+            for _ in range(2):  # the second reads the table of contents of the first
+                assert warning in compile_latex(kit, body % "training_seconds").stdout.replace("\n", "")
+            for auxiliary in kit.glob("own.*"):
+                auxiliary.unlink()
+    raw = numbers[f"{own}/training_seconds"]["raw"]
+    body = rf"\edef\x{{\tmraw{{{own}/training_seconds}}}}\typeout{{\meaning\x}}"
+    assert f"macro:->{raw}" in compile_latex(kit, body).stdout.replace("\n", "")
+    for statistic in ("ratio", "speed_up"):
+        done = compile_latex(kit, rf"\tm{{{own}/training_seconds/{statistic}/chainer-cpu}}")
+        assert done.returncode and "withheld: 6 of 6 pairs disturbed" in done.stdout.replace("\n", "")
+    medians = (kit / "tables" / "busy/mnist-mlp-flux/digits/medians.tex").read_text()
+    assert medians.count("* (") == 4 and "disturbed (foreign load)" in medians
+    assert "24 of 24 runs were disturbed (foreign load)" in (kit / "methods.tex").read_text()
+
+
+@needs_latex
+@pytest.mark.parametrize("campaign", ["two trainers", "12 trainers", "disturbed", "variants"])
+def test_the_example_has_two_columns_and_no_overfull_box(campaign, tmp_path):
+    write_campaign(campaign, tmp_path / "results", drawn=False)
+    make_kit(tmp_path / "results", read_plan(tmp_path / "results" / "plan.json"), tmp_path / "kit", compiles=False)
+    assert "twocolumn" in (tmp_path / "kit" / "example.tex").read_text()
+    sentences = re.split(r"(?<=\.)\s", (tmp_path / "kit" / "methods.tex").read_text())
+    assert len(sentences) == len(set(sentences))
+    command = ["latexmk", "-norc", "-pdf", "-interaction=nonstopmode", "example.tex"]
+    done = subprocess.run(command, cwd=tmp_path / "kit", capture_output=True, check=False)
+    log = (tmp_path / "kit" / "example.log").read_text(errors="replace")
+    assert done.returncode == 0 and re.findall(r"^(?:Overfull|LaTeX Warning: Float too).*$", log, re.MULTILINE) == []
 
 
 def shorthands(characters):

@@ -11,7 +11,7 @@ import pandas as pd
 import plot
 import pytest
 from figures_for_tests import PUBLISHED, data_of, made_up
-from records_for_tests import diverged, record
+from records_for_tests import disturbed, diverged, record
 
 from trainmark.config.load import shipped_files
 from trainmark.errors import ConfigError, DataError
@@ -38,10 +38,9 @@ def saved(folder, name, data):
 
 
 def caption_of(name, data):
-    """The caption of a figure without its first line, which is its docstring."""
-    first, *others = laid_out(name, data).caption.splitlines()
-    assert first == known_figures()[name]
-    return others
+    """The notes in the caption of a figure: its details without how to read it."""
+    drawn = laid_out(name, data)
+    return drawn.details.splitlines()[drawn.shows :]
 
 
 # --- captions and notes -------------------------------------------------------------------------------------------
@@ -78,9 +77,20 @@ def test_a_caption_names_the_published_results_that_the_figure_shows(tmp_path):
 
 def test_the_caption_of_a_figure_that_shows_nothing_says_so(tmp_path):
     data = data_of(tmp_path, diverged("a"))
-    assert caption_of("training_time", data) == [ALL_CENSORED, "Run 1."]
+    assert laid_out("training_time", data).caption.endswith(ALL_CENSORED)
+    assert caption_of("training_time", data) == ["Run 1."]
     assert f"<dc:description>{NOTHING_TO_SHOW}</dc:description>".encode() in saved(tmp_path, "loss", data)["svg"]
     assert NOTHING_TO_SHOW.encode() not in saved(tmp_path, "accuracy", data)["svg"]
+
+
+def test_a_caption_explains_only_what_is_drawn_and_names_the_runs_once(tmp_path):
+    busy = [record(name, n, changes=disturbed(foreign_seconds=1.0)) for name in "ab" for n in range(1, 7)]
+    quiet, loud = data_of(tmp_path / "quiet", record("a"), record("b")), data_of(tmp_path / "busy", *busy)
+    assert "hollow" not in laid_out("training_time", quiet).caption
+    drawn = laid_out("training_time", loud)
+    assert "hollow dots are disturbed runs" in drawn.caption and drawn.details.lower().count("runs 1-12") == 1
+    unshown = laid_out("speed_up", loud)
+    assert not unshown.shows and "6 of 6 pairs disturbed" in unshown.caption
 
 
 def test_a_figure_of_a_command_names_the_trainings_that_it_must_not_be_ranked_with(unranked):
@@ -92,8 +102,13 @@ def test_a_figure_of_a_command_names_the_trainings_that_it_must_not_be_ranked_wi
 
 def test_latex_prints_the_caption_as_it_is(tmp_path, unranked):
     files = saved(tmp_path, "loss", unranked)
-    assert files["caption.txt"].decode() == laid_out("loss", unranked).caption + "\n"
-    assert r"they are \textless{}different\textgreater{}." in files["caption.tex"].decode()
+    drawn = laid_out("loss", unranked)
+    assert files["caption.txt"].decode() == f"{drawn.caption}\n{drawn.details}\n"
+    assert "ranked" not in files["caption.tex"].decode()
+    assert r"they are \textless{}different\textgreater{}." in files["details.tex"].decode()
+    assert for_latex("6.91e-05 1e-9 v1e-5 1.2.3e+06x") == (
+        r"\ensuremath{6.91\times10^{-5}} \ensuremath{10^{-9}} v1e-5 1.2.3e+06x"
+    )
     text = '\\a{b} $1 & #2_x 95 % ~^ <i> \N{RIGHTWARDS ARROW} \N{LEFT DOUBLE QUOTATION MARK}q" --d'
     assert for_latex(text) == (
         r"\textbackslash{}a\{b\} \$1 \& \#2\_x 95 \% \textasciitilde{}\textasciicircum{} \textless{}i\textgreater{} "

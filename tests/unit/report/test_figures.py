@@ -75,7 +75,7 @@ def test_figures_are_drawn(tmp_path, records):
 
 def test_each_figure_has_a_caption_and_a_function():
     captions = known_figures()
-    assert all(caption.endswith(".") and "\n" not in caption for caption in captions.values())
+    assert all(part.endswith(".") and "\n" not in part for caption in captions.values() for part in caption)
     assert [drawing(name).__name__ for name in captions] == [f"draw_{name}" for name in captions]
     assert [module.__name__.rpartition(".")[2] for module in save.MODULES] == list(listed.MODULES)
 

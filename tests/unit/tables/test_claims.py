@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from records_for_tests import certificates_of, record, written_tables
+from records_for_tests import certificates_of, disturbed, record, written_tables
 
 from trainmark.tables.claims import claims_table
 from trainmark.tables.comparisons import comparisons_table, parity_table
@@ -23,7 +23,8 @@ def judged(tmp_path_factory):
         for name, seconds in (("a", 1.0), ("b", 2.0), ("c", 1.0))
         for repeat in range(1, 7)
     ]
-    _, runs = written_tables(tmp_path_factory.mktemp("claims"), *records, record("d"))
+    busy = [record("busy", repeat, changes=disturbed(foreign_seconds=1.0)) for repeat in range(1, 7)]
+    _, runs = written_tables(tmp_path_factory.mktemp("claims"), *records, record("d"), *busy)
     parities = {("a on cpu", "c on cpu"): "different"}
     certificates = certificates_of(runs, parities)
     compared = comparisons_table(runs, certificates)
@@ -54,6 +55,9 @@ def judged(tmp_path_factory):
         ("undecided", {"where": LOSS, "at_most": 0.45}),
         ("undecided", {"where": EVEN, "at_most": 100}),
         ("undecided", {"where": LOSS | {"framework": "d"}, "at_most": 0.9}),
+        ("undecided", {"where": {"framework": "busy", **OF_TIMES}, "at_most": 100}),
+        ("undecided", {"where": {"framework": "busy", **OF_TIMES}, "at_least": 100}),
+        ("holds", {"where": LOSS | {"framework": "busy"}, "at_most": 0.9}),
     ],
 )
 def test_a_claim_is_judged_by_the_interval_of_its_number(judged, status, claim):
@@ -70,7 +74,10 @@ def test_a_claim_is_judged_by_the_interval_of_its_number(judged, status, claim):
         ),
         (RATIO | {"compared_with": "b on cpu"}, "no such number has compared_with: b on cpu; allowed: a on cpu"),
         (RATIO | {"framework": "c"}, "there is no number: refused: different"),
-        ({"metric": "test_loss", "epochs": 2}, "it names 4 numbers, which differ in framework (a, b, c, d); allowed"),
+        (
+            {"metric": "test_loss", "epochs": 2},
+            "it names 5 numbers, which differ in framework (a, b, c, d, busy); allowed",
+        ),
     ],
 )
 def test_a_claim_that_names_no_number_is_wrong(judged, where, sentence):

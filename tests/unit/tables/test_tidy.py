@@ -92,6 +92,28 @@ def test_a_median_counts_the_runs_that_it_is_of(made, tmp_path):
     tidy = tidy_table(numbers_table({name: table[:0] for name, table in made[0].items()} | {"runs": runs}, "CHF"))
     counts = select(tidy, statistic="median").set_index("metric")["runs"]
     assert (counts["training_seconds"], counts["test_loss"]) == (2, 4)
+    assert not tidy["disturbed_times"].any()
+
+
+def test_numbers_from_times_of_disturbed_runs_alone_are_flagged_and_in_no_comparison(made, tmp_path):
+    target = {"settings.target_accuracy": 0.7} | disturbed(foreign_seconds=1.0)
+    _, runs = written_tables(
+        tmp_path, *(record(name, n, epochs=3, changes=target) for name in "ab" for n in range(1, 7))
+    )
+    compared = comparisons_table(runs, certificates_of(runs))
+    tables = made[0] | {name: table[:0] for name, table in made[0].items() if name in ("break_even", "scaling")}
+    tables |= {
+        "runs": runs,
+        "comparisons": compared,
+        "speed_ups": speed_ups_table(compared),
+        "targets": targets_table(runs),
+    }
+    tidy = tidy_table(numbers_table(tables, "CHF"))
+    flagged = tidy["disturbed_times"]
+    assert {"test_loss", "test_accuracy", "peak_host_mib", "target_epochs"} <= set(tidy["metric"][~flagged])
+    assert {"training_seconds", "target_seconds", "phase_shares.steady", "wall_seconds"} <= set(tidy["metric"][flagged])
+    assert not {*tidy["metric"][flagged]} & {*tidy["metric"][~flagged]}
+    assert set(tidy["statistic"]) == {"median", "median_time_to_accuracy", "trimmed_mean"}
 
 
 def test_speed_ups_and_efficiencies_of_several_workers_are_named_by_the_kind_of_scaling(made, tmp_path):
@@ -108,7 +130,7 @@ def test_speed_ups_and_efficiencies_of_several_workers_are_named_by_the_kind_of_
 def test_the_shares_of_the_phases_sum_to_one(made):
     shares = select(made[1], statistic="median", framework="a", device="cpu")
     shares = shares[shares["metric"].str.startswith("phase_shares.")]
-    assert shares["value"].sum() == pytest.approx(1) and set(shares["unit"]) == {"1"}
+    assert shares["value"].sum() == pytest.approx(1) and set(shares["unit"]) == {"share"}
 
 
 def test_speed_ups_are_over_the_baseline(made, tmp_path):

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from trainmark.errors import DataError, HangError
 from trainmark.files.whole import write_text, written_whole
 from trainmark.machine.programs import run_program
-from trainmark.paper.latex import numbers_file, table
+from trainmark.paper.latex import numbers_file, tables
 from trainmark.paper.numbers import Number, numbers_of, versions_of
 from trainmark.paper.references import references
 from trainmark.plan.figures import known_figures, options_of_group
@@ -22,17 +22,20 @@ from trainmark.report.figures.caption import for_latex
 from trainmark.report.figures.data import read_data
 from trainmark.report.figures.options import STYLES, FigureOptions
 from trainmark.report.figures.save import laid_out, write_figure
-from trainmark.tables.formatting import format_figure, summary_figure
+from trainmark.report.figures.style import ONE_COLUMN, TWO_COLUMNS
+from trainmark.report.figures.text import lettered
+from trainmark.tables.formatting import DISTURBED_MARK, format_figure, summary_figure
+from trainmark.tables.mixed_environments import causes_of
 from trainmark.tables.results import Results, read_results
 from trainmark.tables.tables import rows_of, select_group, summary_table, with_names
-from trainmark.tables.verdicts import format_comparison
+from trainmark.tables.verdicts import absent_word, format_comparison
 from trainmark.trainer import Trainer
 
-FIGURE_KINDS = ("pdf", "svg", "caption.tex")
+FIGURE_KINDS = ("pdf", "svg", "caption.tex", "details.tex")
 
 EXAMPLE_PDF = "example.pdf"
 
-MEDIANS = {"training_seconds": "training time, s", "test_loss": "test loss", "test_accuracy": "test accuracy"}
+MEDIANS = {"training_seconds": "training time, s", "test_loss": "test loss", "test_accuracy": "test accuracy, %"}
 
 MOST_GROUPS = 3
 """Number of sections that the example shows."""
@@ -63,7 +66,8 @@ def make_kit(folder: Path, plan: Mapping, out: Path, *, compiles: bool = True) -
     with TemporaryDirectory() as scratch:
         kit = Path(scratch)
         figures = dict(_figures(folder, plan["config"]["figures"], results, kit))
-        texts = dict(_texts(results, numbers)) | {"example.tex": _example(results, numbers, figures)}
+        texts = dict(_texts(results, numbers))
+        texts["example.tex"] = _example(results, numbers, figures, texts)
         for name, text in texts.items():
             write_text(kit / name, text)
         problem = _compile(kit) if compiles else ""
@@ -76,7 +80,9 @@ def _texts(results: Results, numbers: list[Number]) -> Iterator[tuple[str, str]]
     yield "numbers.tex", numbers_file(numbers)
     yield "numbers.json", json.dumps({one.key: asdict(one) for one in numbers}, indent=1) + "\n"
     summary = json.loads((results.folder / "summary.json").read_text(encoding="utf-8"))
-    paragraphs = [f"% {one['title']}\n{for_latex(one['text'])}\n" for one in summary["methods"]]
+    told = [(one["title"], one["text"]) for one in summary["methods"]]
+    heading = "% {}\n" if len(summary["methods"]) == 1 else "\\paragraph{{{}.}}\n"
+    paragraphs = [f"{heading.format(for_latex(title))}{for_latex(text)}\n" for title, text in told]
     yield "methods.tex", "\n".join(paragraphs)
     yield "references.bib", references(versions_of(results.runs), results.runs["dataset"].unique())
     for of_group, name, runs in results.groups():
@@ -85,43 +91,56 @@ def _texts(results: Results, numbers: list[Number]) -> Iterator[tuple[str, str]]
             [Trainer.of(row).name, str(row["epochs"]), *(_with_range(row, metric) for metric in MEDIANS)]
             for row in rows_of(summary_table(with_names(runs)))
         ]
-        yield f"tables/{place}/medians.tex", table(["trainer", "epochs", *MEDIANS.values()], rows)
+        is_marked = any(DISTURBED_MARK in cell for row in rows for cell in row)
+        note = f"{DISTURBED_MARK} All runs behind this time were disturbed ({causes_of(runs)})." if is_marked else ""
+        yield from tables(
+            f"tables/{place}/medians", ["trainer", "epochs", *MEDIANS.values()], rows, filter(None, [note])
+        )
         compared = select_group(of_group.comparisons, name)
+        compared = compared[compared["metric"] == "training_seconds"]
+        reasons = lettered(verdict for verdict in compared["verdict"] if absent_word(verdict) != verdict)
         rows = [
             [
                 f"{row['second']} / {row['first']}",
                 str(row["epochs"]),
                 "" if row["ratio"] is None else format_comparison(row),
-                row["verdict"],
+                f"{absent_word(row['verdict'])} ({reasons[row['verdict']]})"
+                if row["verdict"] in reasons
+                else row["verdict"],
             ]
-            for row in rows_of(compared[compared["metric"] == "training_seconds"])
+            for row in rows_of(compared)
         ]
-        if rows:
-            headings = ["training time of", "epochs", "ratio (95 % interval)", "verdict"]
-            yield f"tables/{place}/comparisons.tex", table(headings, rows)
+        headings = ["training time of", "epochs", "ratio (95 % interval)", "verdict"]
+        notes = [f"({letter}) {reason}" for reason, letter in reasons.items()]
+        yield from tables(f"tables/{place}/comparisons", headings, rows, notes)
 
 
 def _with_range(row: Mapping, metric: str) -> str:
     low, high = (row[f"{metric}_{end}"] for end in ("min", "max"))
     median, is_single = summary_figure(row, metric, "median"), low is None or low == high
-    return median if is_single else f"{median} ({format_figure(metric, low)} to {format_figure(metric, high)})"
+    text = median if is_single else f"{median} ({format_figure(metric, low)} to {format_figure(metric, high)})"
+    return text.replace(" %", "")
 
 
 def _figures(
     folder: Path, chosen: Mapping, results: Results, out: Path
-) -> Iterator[tuple[tuple[str, str, str], list[str]]]:
-    """Draw the figures of each group in the style for a paper; yield (group, files), without those that are empty."""
+) -> Iterator[tuple[tuple[str, str, str], dict[str, float]]]:
+    """Draw the figures of each group in the style for a paper; yield (group, the width in inches of each by its path).
+
+    Those that show nothing are left out.
+    """
     for _, group, runs in results.groups():
         of_group = options_of_group(chosen, {str(Trainer.of(row)) for row in rows_of(runs)})
         options = FigureOptions.of({"style": STYLES[1]} | of_group)
-        data, names = read_data(group, folder, options), []
+        data, widths = read_data(group, folder, options), {}
         for name in known_figures():
             drawn = laid_out(name, data)
             if drawn.shows:
-                names += [f"figures/{'/'.join(group)}/{name}.{kind}" for kind in FIGURE_KINDS]
-                for file in names[-len(FIGURE_KINDS) :]:
-                    write_figure(drawn, out / file)
-        yield group, names
+                path = f"figures/{'/'.join(group)}/{name}"
+                widths[path] = float(drawn.figure.get_size_inches()[0])
+                for kind in FIGURE_KINDS:
+                    write_figure(drawn, out / f"{path}.{kind}")
+        yield group, widths
 
 
 def kit_files(folder: Path) -> set[str]:
@@ -189,41 +208,65 @@ def _compile(kit: Path) -> str:
 # --- the example --------------------------------------------------------------------------------------------------
 
 PREAMBLE = r"""% Uses all that trainmark has made for a paper. Copy what you need: the next call writes this file again.
-\documentclass[a4paper]{article}
+\documentclass[a4paper,twocolumn]{article}
 \usepackage[T1]{fontenc}
 \usepackage[utf8]{inputenc}
 \usepackage{lmodern}
 \usepackage{booktabs}
 \usepackage{graphicx}
 \usepackage{url}
-\usepackage[margin=13mm]{geometry}
+\usepackage[margin=13mm,columnsep=7mm]{geometry}
+\sloppy
 \pdftrailerid{}
 \pdfsuppressptexinfo=-1
 \input{numbers}
 \begin{document}
 """
 
+MOST_SENTENCES = 6
+"""Number of ratios of a group that the example names."""
 
-def _example(results: Results, numbers: Iterable[Number], figures: Mapping[tuple[str, str, str], Iterable[str]]) -> str:
+TABLE_CAPTIONS = {
+    "medians": "Median over repeats, and range in brackets.",
+    "comparisons": "Training time of the first trainer divided by that of the second.",
+}
+
+
+def _example(
+    results: Results,
+    numbers: Iterable[Number],
+    figures: Mapping[tuple[str, str, str], Mapping[str, float]],
+    files: Iterable[str],
+) -> str:
+    """The example. figures: from `_figures`. files: the paths of the tables among others."""
     parts = [PREAMBLE]
-    for of_group, group, _ in list(results.groups())[:MOST_GROUPS]:
+    for _, group, runs in list(results.groups())[:MOST_GROUPS]:
         place = "/".join(group)
         parts.append(f"\\section*{{{for_latex(' '.join(group))}}}\n")
-        own = [one for one in numbers if one.key.startswith(f"{place}/")]
-        parts += [_sentence(one) for one in own if "/training_seconds/ratio/" in one.key and one.raw is not None]
-        names = ["medians"] + ["comparisons"] * bool(len(select_group(of_group.comparisons, group)))
-        parts += [f"\n\\begin{{center}}\\input{{tables/{place}/{name}}}\\end{{center}}\n" for name in names]
-        for file in figures[group]:
-            if file.endswith(".pdf"):
-                caption = f"\\caption{{\\protect\\input{{{file.removesuffix('pdf')}caption}}}}"
-                parts.append(
-                    f"\\begin{{figure}}[htbp]\n\\centering\\includegraphics{{{file}}}\n{caption}\n\\end{{figure}}\n"
-                )
+        ratios = f"/{runs['epochs'].max()}/training_seconds/ratio/"
+        own = [one for one in numbers if one.key.startswith(f"{place}/") and ratios in one.key and one.raw is not None]
+        parts += map(_sentence, own[:MOST_SENTENCES])
+        for file in (file for file in files if file.startswith(f"tables/{place}/")):
+            caption = TABLE_CAPTIONS[re.split("[-.]", Path(file).name)[0]]
+            parts.append(_float("table*", f"\\footnotesize\\input{{{file.removesuffix('.tex')}}}", caption))
+        for path, width in figures[group].items():
+            options = "[width=\\textwidth]" if width > TWO_COLUMNS else ""
+            shown = f"\\includegraphics{options}{{{path}.pdf}}"
+            caption = f"\\protect\\input{{{path}.caption}}"
+            parts.append(_float("figure*" if width > ONE_COLUMN else "figure", shown, caption))
         parts.append("\\clearpage\n")
     parts.append(
         "\\section*{Methods}\n\\input{methods}\n\n\\nocite{*}\n\\bibliographystyle{plain}\n\\bibliography{references}\n"
     )
     return "".join([*parts, "\\end{document}\n"])
+
+
+def _float(environment: str, content: str, caption: str) -> str:
+    """A table or a figure. environment: with a star, it is as wide as both columns."""
+    begin, end = f"\\begin{{{environment}}}[tp]\n\\centering", f"\\end{{{environment}}}\n"
+    above = environment.startswith("table")
+    captioned = f"\\caption{{{caption}}}"
+    return "\n".join([begin, *([captioned, content] if above else [content, captioned]), end])
 
 
 def _sentence(number: Number) -> str:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas as pd
 
 from trainmark.errors import ConfigError
-from trainmark.tables.comparisons import read_comparisons
-from trainmark.tables.formatting import format_number, listed, number_in_words
+from trainmark.tables.formatting import format_number, listed, number_in_words, unit_in_words
 from trainmark.tables.tables import GROUP, read_table, rows_of
+from trainmark.tables.tidy import COMPARISONS
 from trainmark.trainer import Trainer
 
 
@@ -21,10 +21,12 @@ class Number:
     key: names it, such as "small/mnist-mlp-flux/digits/keras-jax-cpu/20/training_seconds/ratio/chainer-cpu".
     raw: its value in full; None if it is refused or withheld.
     value, low, high: as texts, without a unit; low and high are "" if it has no interval.
-    unit: "" for ratios, and for shares, whose texts have a percent sign.
-    words: the value with its unit and interval. verdict: of a ratio; of a missing number, why it is missing.
+    unit: such as "s"; "%" for shares, which are in percent; "" for ratios and losses.
+    words: the value with its unit and interval, and whether it is of disturbed runs.
+    verdict: of a ratio; of a missing number, why it is missing.
     runs: how many runs, or pairs of runs, it comes from.
     source: the row of the table that it comes from, such as "tidy.csv:17".
+    disturbed: whether it is a time, or a number from times, of disturbed runs alone.
     """
 
     key: str
@@ -37,6 +39,7 @@ class Number:
     verdict: str = ""
     runs: str = ""
     source: str = ""
+    disturbed: bool = False
 
 
 def numbers_of(tables: Path) -> Iterator[Number]:
@@ -50,21 +53,18 @@ def numbers_of(tables: Path) -> Iterator[Number]:
             value,
             low,
             high,
-            "" if row["unit"] in ("1", "share") else row["unit"],
+            unit_in_words(row),
             number_in_words(row),
             row["verdict"] or "",
             str(int(row["runs"])),
             f"tidy.csv:{line}",
+            bool(row["disturbed_times"]),
         )
-    yield from _withheld(read_comparisons(tables / "comparisons.csv"))
+    for name, rows_in in COMPARISONS.items():
+        for row in rows_in(read_table(tables / f"{name}.csv")):
+            if row["value"] is None:
+                yield Number(key_of(row), None, verdict=row["verdict"] or "", source=f"{name}.csv")
     yield from _of_machines(pd.read_parquet(tables / "runs.parquet"))
-
-
-def _withheld(comparisons: pd.DataFrame) -> Iterator[Number]:
-    for line, row in enumerate(rows_of(comparisons), start=2):
-        if row["ratio"] is None:
-            ratio = row | Trainer.named(row["second"])._asdict() | {"statistic": "ratio", "compared_with": row["first"]}
-            yield Number(key_of(ratio), None, verdict=row["verdict"], source=f"comparisons.csv:{line}")
 
 
 def _of_machines(runs: pd.DataFrame) -> Iterator[Number]:

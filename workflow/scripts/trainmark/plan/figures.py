@@ -8,8 +8,9 @@ from collections.abc import Container, Mapping
 from functools import cache
 from pathlib import Path
 
-FIGURE_FORMATS = ("pdf", "svg", "png", "caption.txt", "caption.tex")
-"""The files of a figure, by the ends of their names: its artwork, and its caption as plain text and for LaTeX."""
+FIGURE_FORMATS = ("pdf", "svg", "png", "caption.txt", "caption.tex", "details.tex")
+"""The files of a figure, by the ends of their names: its artwork; its caption with all details as plain text; and for
+LaTeX, what it shows, and the details."""
 
 FOLDER = Path(__file__).parents[1] / "report" / "figures"
 
@@ -23,14 +24,22 @@ NOTHING_TO_SHOW = "nothing to show"
 
 
 @cache
-def known_figures() -> dict[str, str]:
-    """Return the caption of each figure by its name, in the order of MODULES and of each file."""
+def known_figures() -> dict[str, tuple[str, str]]:
+    """Return (what it shows, the details) of the caption of each figure, in the order of MODULES and of each file.
+
+    They are the first paragraph of its docstring, and the others.
+    """
     return {
-        node.name.removeprefix(PREFIX): " ".join((ast.get_docstring(node) or "").split())
+        node.name.removeprefix(PREFIX): _caption(ast.get_docstring(node) or "")
         for module in MODULES
         for node in ast.parse((FOLDER / f"{module}.py").read_text(encoding="utf-8")).body
         if isinstance(node, ast.FunctionDef) and node.name.startswith(PREFIX)
     }
+
+
+def _caption(docstring: str) -> tuple[str, str]:
+    shown, _, details = docstring.partition("\n\n")
+    return " ".join(shown.split()), " ".join(details.split())
 
 
 def options_of_group(chosen: Mapping, trainers: Container[str]) -> dict:

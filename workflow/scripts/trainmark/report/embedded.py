@@ -1,7 +1,6 @@
 """The figures of a section, embedded in the page."""
 
 import base64
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ class Embedded:
     """A figure of the page.
 
     anchor: its HTML id.
-    caption: the first sentence of its caption, and how to read it.
+    caption: what it shows, and the details.
     address: data of the picture as an address.
     width: in points.
     """
@@ -35,11 +34,10 @@ def figures(folder: Path) -> Iterator[Embedded]:
     """Yield the figures of a section that have something to show, of most interest first. folder: of its figures."""
     captions = known_figures()
     for name in sorted(captions, key=lambda one: ORDER.index(one) if one in ORDER else len(ORDER)):
-        title, _, reading = re.sub(r"(?<=[.?]) ", "\n", captions[name], count=1).partition("\n")
         file = folder / f"{name}.svg"
         svg = file.read_bytes()
         if NOTHING_TO_SHOW.encode() not in svg:
             anchor = "-".join((*file.parts[-4:-1], name))
             width = float(svg.partition(b' width="')[2].partition(b"pt")[0])
             address = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
-            yield Embedded(anchor, (title, reading), address, width)
+            yield Embedded(anchor, captions[name], address, width)

@@ -98,7 +98,7 @@ def _values(results: Results, plan: Mapping, screen: FirstScreen) -> dict:
         "machines": machines(with_names(runs)),
         "calls": runs["calls"].nunique(),
         "waiting_limit": f"{WAITING_LIMIT:.0%}".replace("%", " %"),
-        "methods": methods(runs, shown, datasets),
+        "methods": methods(runs, shown, datasets, results.claims),
         "commits": _commits(runs),
         "config": config_to_reproduce(config),
     }

@@ -221,7 +221,7 @@ def _initial_weights(record: Mapping) -> str:
     if file := record["settings"].get("initial_weights"):
         return f"the trained weights in {file}, in every repeat"
     return (
-        f"kernels by {record['inputs']['recipe']['initializer']}, other parameters as initialised by Chainer or Keras; "
+        f"kernels by {record['inputs']['recipe']['initializer']}, other parameters by constants of their layers; "
         f"drawn by numpy from the seed {record['settings']['seed']} and the number of the repeat"
     )
 

@@ -7,7 +7,7 @@ import pandas as pd
 from trainmark.errors import did_you_mean
 from trainmark.parity.compare import REFUSED
 from trainmark.tables.comparisons import NOT_DISTINGUISHABLE, VERDICTS
-from trainmark.tables.formatting import counted, format_number, number_in_words
+from trainmark.tables.formatting import counted, format_number, number_in_words, unit_in_words
 from trainmark.tables.tables import SETTING, rows_of
 
 COLUMNS = ["says", "status", "sentence", "value", "low", "high", "unit", "runs"]
@@ -29,8 +29,8 @@ def claims_table(claims: Iterable[Mapping], numbers: pd.DataFrame, parity: pd.Da
     numbers: from `tidy.numbers_table`. parity: from `parity_table`.
 
     A claim "holds" if all of its number's interval, or the range of its runs, is within the bounds, and "fails" if all
-    of it is outside. It is "undecided" if the interval contains a bound, and "wrong" if it names no number, several,
-    or one that is refused or withheld.
+    of it is outside. It is "undecided" if the interval contains a bound or all runs were disturbed, and "wrong" if it
+    names no number, several, or one that is refused or withheld.
     """
     rows = []
     for claim in claims:
@@ -93,8 +93,10 @@ def _verdict_of(claim: Mapping, row: Mapping) -> tuple[str, str]:
 def _within_bounds(claim: Mapping, row: Mapping) -> tuple[str, str]:
     least, most = claim.get("at_least"), claim.get("at_most")
     texts = {f"at {word}": bound for word, bound in (("least", least), ("most", most)) if bound is not None}
-    ends = [f"{words} {format_number(row, bound)}" for words, bound in texts.items()]
+    ends = [f"{words} {format_number(row, bound)} {unit_in_words(row)}".strip() for words, bound in texts.items()]
     number, bounds = number_in_words(row), " and ".join(ends)
+    if row["disturbed_times"]:  # other work may have made it true, or false
+        return "undecided", f"{number} may or may not be {bounds} without what disturbed them"
     if None in (row["low"], row["high"]) or (row["statistic"] == "median" and row["runs"] == 1):
         return "undecided", f"{number}, without an interval: {row['verdict'] or 'one run has no range'}"
     lower, upper = (-float("inf") if least is None else least), (float("inf") if most is None else most)

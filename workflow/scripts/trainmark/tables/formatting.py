@@ -19,7 +19,7 @@ def three_digits(value: float) -> str:
 _FORMATS = (
     (r".*_loss", format_loss),
     (r".*_accuracy", lambda value: f"{100 * value:.2f} %"),
-    (r".*_share", lambda value: f"{100 * value:.1f} %"),
+    (r".*_share|phase_shares\..*", lambda value: f"{100 * value:.1f} %"),
     (r".*_mib|resumes", "{:.0f}".format),
     (r"scored_texts\..*", "{:.4f}".format),  # probabilities
     (r"phases\..*", lambda value: three_digits(value) if value >= 0.1 else f"{value:.3f}"),  # most are near 0
@@ -44,19 +44,29 @@ INTERVALS = {"median": "runs from", "trimmed_mean": "one standard deviation from
 
 
 def format_number(row: Mapping, value: float) -> str:
-    """Format a value of a row of the tidy table, or a bound of it, without its unit."""
+    """Format a value of a row of the tidy table, or a bound of it, without its unit; a share in percent."""
     is_ratio = row["unit"] == "1" and row["statistic"] != "median"
-    return format_ratio(value) if is_ratio else format_figure(row["metric"], value)
+    return format_ratio(value) if is_ratio else format_figure(row["metric"], value).removesuffix(" %")
+
+
+def unit_in_words(row: Mapping) -> str:
+    """The unit of a number of the tidy table as it is printed: "s", "%", or "" for a ratio."""
+    unit: str = row["unit"]
+    return {"1": "", "share": "%"}.get(unit, unit)
 
 
 def number_in_words(row: Mapping) -> str:
-    """A number of the tidy table with its unit and interval: "0.810 (95 % interval 0.790 to 0.830)"."""
+    """A number of the tidy table with its unit, its interval, and whether it is of disturbed runs alone.
+
+    "0.810 (95 % interval 0.790 to 0.830)", or "1.49 s (of disturbed runs, runs from 1.46 to 1.54)".
+    """
     value, low, high = (
         None if row[name] is None else format_number(row, row[name]) for name in ("value", "low", "high")
     )
     interval = INTERVALS.get(row["statistic"], "95 % interval")
-    unit = f" {row['unit']}" if row["unit"] not in ("1", "share") else ""
-    return f"{value}{unit}" + ("" if None in (low, high) else f" ({interval} {low} to {high})")
+    range_ = "" if None in (low, high) else f"{interval} {low} to {high}"
+    about = ", ".join(filter(None, ("of disturbed runs" if row["disturbed_times"] else "", range_)))
+    return " ".join(filter(None, (value, unit_in_words(row), f"({about})" if about else "")))
 
 
 def why_absent(statuses: Iterable[str]) -> str:

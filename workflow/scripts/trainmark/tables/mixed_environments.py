@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from trainmark.tables.formatting import named_runs
+from trainmark.tables.formatting import listed, named_runs
 from trainmark.trainer import TRAINER
 
 TRAIN_AGAIN = (  # of two --config, Snakemake takes the second alone
@@ -99,6 +99,11 @@ def disturbances(runs: pd.DataFrame) -> list[str]:
         f"Disturbed: {', '.join(parts)}. Verdicts leave out their times, and so do medians, unless "
         "all runs of a row were disturbed."
     ]
+
+
+def causes_of(runs: pd.DataFrame) -> str:
+    """What disturbed those of these runs that were disturbed: "foreign load and interruption"."""
+    return listed(dict.fromkeys(cause for causes in runs["disturbed"] if causes for cause in causes.split(", ")))
 
 
 def mixed_compilation(runs: pd.DataFrame) -> list[str]:

@@ -15,7 +15,7 @@ from trainmark.config.references import references_of
 from trainmark.recipes.recipe import differing_settings, effective_settings
 from trainmark.tables.curves import WITHIN_EPOCH
 from trainmark.tables.formatting import counted, listed
-from trainmark.tables.tables import GROUP, by_trainer, groups, timed_runs
+from trainmark.tables.tables import GROUP, by_trainer, groups
 from trainmark.trainer import TRAINER
 
 REACHED = ("test_loss", "test_accuracy", "train_loss", "train_accuracy")
@@ -110,7 +110,7 @@ def _row(epochs: int, metric: str, published: float, ids: Iterable[str], values:
 
 def _time_ratio(fewest: Mapping, result: Mapping, runs: pd.DataFrame, parts: int) -> Iterator[dict]:
     """Yield the row of a training time, of the repeats that have both numbers of epochs, without disturbed runs."""
-    timed = timed_runs(runs[runs["status"] == "ok"])
+    timed = runs[(runs["status"] == "ok") & (runs["disturbed"] == "")]
     seconds = timed.pivot_table(index="repeat", columns="epochs", values="training_seconds")
     both = [one["epochs"] * parts for one in (fewest, result)]
     if {*both} <= {*seconds.columns} and len(pairs := seconds[both].dropna()):

@@ -6,7 +6,7 @@ import pandas as pd
 
 from trainmark.recipes.command import DATASET
 from trainmark.tables.comparisons import COMPARED
-from trainmark.tables.tables import GROUP, SETTING, rows_of
+from trainmark.tables.tables import GROUP, SETTING, rows_of, timed_runs
 from trainmark.tables.variants import NAMED_AFTER
 from trainmark.trainer import Trainer
 
@@ -34,7 +34,8 @@ def scaling_table(comparisons: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame
     """
     columns = {name: ("communication_share", function) for name, function in COMMUNICATION.items()}
     of_settings = (
-        runs.groupby(SETTING)
+        timed_runs(runs)
+        .groupby(SETTING)
         .agg(batch_size=("batch_size", "first"), samples_per_second=("samples_per_second", "median"), **columns)
         .reset_index()
     )

@@ -15,7 +15,7 @@ from trainmark.tables.tables import GROUP, groups, longest_runs, timed_runs
 from trainmark.trainer import TRAINER
 
 COLUMNS = [
-    *GROUP, *TRAINER, "target_accuracy", "runs", "reached", "seconds", "low", "high", "epochs_mean",
+    *GROUP, *TRAINER, "target_accuracy", "runs", "reached", "disturbed_times", "seconds", "low", "high", "epochs_mean",
     "epochs_deviation",
 ]  # fmt: skip
 
@@ -36,7 +36,9 @@ def targets_table(runs: pd.DataFrame) -> pd.DataFrame:
         kept = np.sort(reached)[1:-1] if len(reached) == len(longest) else np.array([])
         mean, deviation = (kept.mean(), kept.std()) if len(kept) else (None, None)
         counts = [longest["target_accuracy"].iloc[0], len(longest), len(reached)]
-        rows.append([*values, *counts, *_median_seconds(longest), mean, deviation])
+        with_times = longest[longest["training_seconds"].notna()]
+        counts.append(bool(len(with_times)) and bool((with_times["disturbed"] != "").all()))
+        rows.append([*values, *counts, *_median_seconds(with_times), mean, deviation])
     numbers = COLUMNS[-5:]
     return pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(numbers, "float64"))
 
@@ -45,7 +47,7 @@ def _median_seconds(runs: pd.DataFrame) -> tuple[float, float, float]:
     """(median, low, high) of the time to the target, in seconds. A run that did not reach it counts as longer."""
     from scipy.stats import CensoredData, ecdf  # imported here because it takes half a second
 
-    runs = timed_runs(runs[runs["training_seconds"].notna()])
+    runs = timed_runs(runs)
     if runs["target_seconds"].notna().sum() == 0:
         return np.nan, np.nan, np.nan
     unreached = runs["target_seconds"].isna()

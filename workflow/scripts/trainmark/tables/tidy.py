@@ -29,18 +29,9 @@ UNITS = {
 SHARES_OF_PHASES = {f"phase_shares.{phase}": f"phases.{phase}" for phase in PHASES}
 
 COLUMNS = [
-    *SETTING,
-    "compared_with",
-    "metric",
-    "unit",
-    "statistic",
-    "value",
-    "low",
-    "high",
-    "runs",
-    "disturbed_times",
+    *SETTING, "compared_with", "metric", "unit", "statistic", "value", "low", "high", "runs", "disturbed_times",
     "verdict",
-]
+]  # fmt: skip
 
 
 def numbers_table(tables: Mapping[str, pd.DataFrame], currency: str) -> pd.DataFrame:
@@ -51,12 +42,9 @@ def numbers_table(tables: Mapping[str, pd.DataFrame], currency: str) -> pd.DataF
     """
     rows = [
         *_medians(tables["runs"], currency),
-        *_ratios(tables["comparisons"]),
-        *_ratios(tables["variants"]),
-        *_speed_ups(tables["speed_ups"]),
+        *(row for name, rows_in in COMPARISONS.items() for row in rows_in(tables[name])),
         *_break_evens(tables["break_even"]),
         *_targets(tables["targets"], tables["runs"]),
-        *_scaling(tables["scaling"]),
     ]
     types = dict.fromkeys(("value", "low", "high"), "float64") | {"epochs": "Int64"}
     table = pd.DataFrame(rows, columns=COLUMNS).astype(types)
@@ -85,8 +73,8 @@ def _medians(runs: pd.DataFrame, currency: str) -> list[dict]:
 def _unit(metric: str, currency: str) -> str:
     if metric in COSTS:
         return currency
-    if metric.startswith("phases."):
-        return "s"
+    if metric.startswith(("phases.", "phase_shares.")):
+        return "s" if metric.startswith("phases.") else "share"
     return UNITS.get(metric, "s" if metric.endswith("_seconds") else "1")
 
 
@@ -107,7 +95,7 @@ def _ratios(comparisons: pd.DataFrame) -> list[dict]:
 
 def _speed_ups(speed_ups: pd.DataFrame) -> list[dict]:
     return [
-        {key: row[key] for key in (*SETTING, "low", "high")}
+        {key: row[key] for key in (*SETTING, "low", "high", "verdict")}
         | {"compared_with": row["baseline"], "metric": "training_seconds", "unit": "1", "statistic": "speed_up"}
         | {"value": row["ratio"], "runs": row["pairs"]}
         for row in rows_of(speed_ups)
@@ -144,9 +132,14 @@ def _targets(targets: pd.DataFrame, runs: pd.DataFrame) -> list[dict]:
         of_trainer = (runs[list(trainer)] == list(trainer.values())).all(axis=1)
         same = trainer | {"epochs": runs[of_trainer]["epochs"].max(), "runs": row["runs"]}
         times = {"metric": "target_seconds", "unit": "s", "statistic": "median_time_to_accuracy"}
+        times["disturbed_times"] = row["disturbed_times"]
         rows.append(same | times | {"value": row["seconds"], "low": row["low"], "high": row["high"]})
         if row["epochs_mean"] is not None:
             mean, deviation = row["epochs_mean"], row["epochs_deviation"]
             epochs = {"metric": "target_epochs", "unit": "epochs", "statistic": "trimmed_mean"}
             rows.append(same | epochs | {"value": mean, "low": mean - deviation, "high": mean + deviation})
     return rows
+
+
+COMPARISONS = {"comparisons": _ratios, "variants": _ratios, "speed_ups": _speed_ups, "scaling": _scaling}
+"""For each table of comparisons, what makes its rows of numbers. They are of runs that were not disturbed."""

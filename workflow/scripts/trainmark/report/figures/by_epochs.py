@@ -41,20 +41,23 @@ ENERGY_UNITS = (("MJ", 1e6), ("kJ", 1e3))
 
 
 def draw_training_time(data: Data) -> Figure | None:
-    """Training time by number of epochs, including compilation. Each dot is a run; hollow dots are disturbed runs.
-    Lines join the medians of runs that were trained in the same call of snakemake, without the disturbed ones; a hollow
-    mark on a line is a median of disturbed runs alone. Bars: range over repeats. Dots and bars are moved aside by up to
-    3 % of their number of epochs. More than 6 trainers have a panel for each device and loop.
+    """Training time by number of epochs. Each dot is a run; hollow dots are disturbed runs; lines join medians; bars:
+    range over repeats.
+
+    Training time includes compilation. Lines join only runs that were trained in the same call of snakemake. Disturbed
+    runs enter a median only if all of its runs were disturbed: no line joins such a median, a hollow mark, with others.
+    Dots and bars are moved aside by up to 3 % of their number of epochs.
     """
     unit, seconds = time_unit(data.finished["training_seconds"].max())
     return _draw_runs(data, "training_seconds", "training time", (unit, seconds))
 
 
 def draw_speed_up(data: Data) -> Figure | None:
-    """Speed-up by number of epochs: how many times as fast as the baseline is a trainer? Training time of the baseline
-    divided by that of the trainer, from pairs of runs; bars: 95 % interval; a hollow mark has too few pairs for one.
-    Trainers that must not be ranked are left out and named. Marks and bars are moved aside by up to 3 % of their number
-    of epochs. More than 6 trainers have a panel for each device and loop.
+    """Speed-up by number of epochs: training time of the baseline divided by that of the trainer, from pairs of runs.
+    Bars: 95 % interval; a hollow mark has too few pairs for one.
+
+    Trainers that are not ranked against the baseline are left out and named. Marks and bars are moved aside by up to 3
+    % of their number of epochs.
     """
     is_baseline = [row["baseline"] == Trainer.of(row).name for row in rows_of(data.speed_ups)]
     table = data.speed_ups[~np.array(is_baseline, bool)]
@@ -77,9 +80,11 @@ def draw_speed_up(data: Data) -> Figure | None:
 
 def draw_energy(data: Data) -> Figure | None:
     """Energy of the training by number of epochs, where it was measured. Each dot is a run; hollow dots are disturbed
-    runs. Lines join the medians of runs that were trained in the same call of snakemake, without the disturbed ones; a
-    hollow mark on a line is a median of disturbed runs alone. Bars: range over repeats. Dots and bars are moved aside
-    by up to 3 % of their number of epochs. More than 6 trainers have a panel for each device and loop.
+    runs; lines join medians; bars: range over repeats.
+
+    Lines join only runs that were trained in the same call of snakemake. Disturbed runs enter a median only if all of
+    its runs were disturbed: no line joins such a median, a hollow mark, with others. Dots and bars are moved aside by
+    up to 3 % of their number of epochs.
     """
     most = data.finished["training_joules"].max()
     unit, joules = next(((name, joules) for name, joules in ENERGY_UNITS if most >= 2 * joules), ("J", 1))

@@ -53,19 +53,22 @@ MOST_POINTS = 100
 
 
 def draw_loss(data: Data) -> Figure | None:
-    """Test loss by epoch and by training time, including compilation; below it the mean loss of the training batches,
-    and the loss on the training images, if it was evaluated. Line: median over repeats; band: range over repeats;
-    cross: last finite value of a run that diverged, at the edge if it is outside. Only the runs with the largest number
-    of epochs are drawn; by time, disturbed ones are left out unless all of a trainer were.
+    """Test loss by epoch and by training time. Below it the mean loss of the training batches. At the bottom the loss
+    on the training images. Line: median over repeats; band: range over repeats; cross: last finite value of a run
+    that diverged.
+
+    Training time includes compilation. Only the runs with the largest number of epochs are drawn; by time, disturbed
+    runs are left out unless all of a trainer were.
     """
     return _draw_progress(data, LOSSES)
 
 
 def draw_accuracy(data: Data) -> Figure | None:
-    """Test accuracy by epoch and by training time, including compilation; below it the top-5 accuracy, with 100 classes
-    or more, and the accuracy on the training images, if it was evaluated. Line: median over repeats; band: range over
-    repeats; cross: last value of a run that diverged, at the edge if it is outside. Only the runs with the largest
-    number of epochs are drawn; by time, disturbed ones are left out unless all of a trainer were.
+    """Test accuracy by epoch and by training time. Below it the top-5 accuracy. At the bottom the accuracy on the
+    training images. Line: median over repeats; band: range over repeats; cross: last value of a run that diverged.
+
+    Training time includes compilation. Only the runs with the largest number of epochs are drawn; by time, disturbed
+    runs are left out unless all of a trainer were.
     """
     return _draw_progress(data, ACCURACIES)
 

@@ -47,9 +47,10 @@ NOT_ROWS = 2.1
 def draw_break_even(data: Data) -> Figure | None:
     """From how many epochs on is another trainer faster? In the row "A → B", A is faster with fewer epochs and B with
     more. Bars: 95 % interval; an arrow: it has no upper end; a hollow mark has too few pairs for one. Shaded: the
-    numbers of epochs that were trained; marks outside are extrapolated, and grey. Wall time also includes the start of
-    the process, loading and evaluation. Pairs of which one is always faster are left out. Rows inside the shaded range
-    come first; what does not fit is counted below.
+    numbers of epochs that were trained; marks outside are extrapolated, and grey.
+
+    Wall time also includes the start of the process, loading and evaluation. Pairs of which one is always faster are
+    left out.
     """
     table = data.break_even[data.break_even["epochs"].notna()]
     if table.empty:
@@ -74,10 +75,12 @@ def draw_break_even(data: Data) -> Figure | None:
 
 
 def draw_time_to_accuracy(data: Data) -> Figure | None:
-    """Training time until the target accuracy was reached, the fastest trainer first. Mark: median without disturbed
-    runs unless all were, in which a run that did not reach the target counts as longer (Kaplan and Meier); bar: its 95
-    % interval, and an arrow if it has no upper end; a hollow mark has no interval. In brackets: how many runs reached
-    the target; trainers that never did are last.
+    """Training time until the target accuracy was reached, the fastest trainer first. Mark: median; bar: its 95 %
+    interval; an arrow: it has no upper end; a hollow mark has too few runs for one. In brackets: how many runs
+    reached the target; trainers that never did are last.
+
+    In the median, a run that did not reach the target counts as longer (Kaplan and Meier). Disturbed runs enter it
+    only if all runs were disturbed.
     """
     table, styles = data.targets, looks(data)
     if table.empty:

@@ -54,11 +54,12 @@ SYMBOLS: dict[str, dict[str, Any]] = {
 
 
 def draw_parity(data: Data) -> Figure | None:
-    """Do the trainers train the same network? Of up to 5 trainers: the largest relative difference of each stage of the
-    certificate, in float64, on a logarithmic axis, for each pair; vertical lines: the limits of the parity classes,
-    which are named above them. Behind each pair stands its class, which other checks may also decide. Of more trainers:
-    the class of each pair, where the row of one and the column of the other cross. Pairs that are different or not
-    certified must not be ranked.
+    """Do the trainers train the same network? The largest relative difference of each stage of the certificate, in
+    float64, for each pair; vertical lines: the limits of the parity classes. The class of each pair, where the row
+    of one and the column of the other cross.
+
+    Behind each pair stands its class, which other checks may also decide. Pairs that are different or not certified
+    must not be ranked.
     """
     if len(set(data.parity["first"]) | set(data.parity["second"])) > MOST_TRAINERS:
         return _draw_classes(data)

@@ -33,10 +33,12 @@ NARROW = 4.5
 
 
 def draw_phases(data: Data) -> Figure | None:
-    """Where the wall time goes: median of each phase by trainer and number of epochs, without disturbed runs unless all
-    were; a hollow mark at the end of a bar: all were. Bars: range of the wall time over repeats. Waiting for the device
-    and the measurement of the peak are left out. Of many numbers of epochs, a figure of one column shows 2, and a wider
-    one 4.
+    """Where the wall time goes: median of each phase by trainer and number of epochs. Bars: range of the wall time over
+    repeats.
+
+    Waiting for the device and the measurement of the peak are left out. Disturbed runs are left out, too, unless all
+    runs of a median were disturbed, as a hollow mark at the end of its bar says. Of many numbers of epochs, a figure of
+    one column shows 2, and a wider one 4.
     """
     if data.finished.empty:
         return None

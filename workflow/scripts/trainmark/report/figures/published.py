@@ -22,9 +22,11 @@ MOST_BARS = 8
 
 
 def draw_published(data: Data) -> Figure | None:
-    """Losses and accuracies that others published, and ours after as many epochs, as the source counts them: of runs
-    that restart the optimizer, the epochs between two restarts, and the median of the numbers at the restarts. Line:
-    median over repeats; bars and band: range over repeats.
+    """Losses and accuracies that others published, and ours after as many epochs. Line: median over repeats; bars and
+    band: range over repeats.
+
+    Epochs are counted as the source counts them. Of runs that restart the optimizer: the epochs between two restarts,
+    and the median of the numbers at the restarts.
     """
     metrics = [metric for metric in REACHED if (data.published["metric"] == metric).any()]
     if not metrics:

@@ -16,27 +16,30 @@ from trainmark.report.figures.caption import caption_of, for_latex
 from trainmark.report.figures.data import Data
 from trainmark.report.figures.options import FigureOptions
 from trainmark.report.figures.style import ONE_COLUMN, add_note, settings, width_of
-from trainmark.tables.verdicts import short_refusals
+from trainmark.tables.comparisons import COMPARED
+from trainmark.tables.formatting import listed
+from trainmark.tables.verdicts import NAMED, short_refusals
 
 MODULES = (curves, by_epochs, phases, intervals, tuning, parity, published, scaling)
 """Where the figures are; the same as plan.figures.MODULES."""
 
 ALL_CENSORED = "Nothing to show: every run diverged or ran out of memory."
 
-NO_VALUES = "Nothing to show: no run has the values that this figure draws."
+OF_RATIOS = ("speed_up", "break_even", "scaling")
+"""The figures of ratios of pairs of runs."""
 
-CAPTIONS: dict[str, Callable[[str], str]] = {"caption.txt": str, "caption.tex": for_latex}
-"""How the caption is written into the files that hold it."""
+NO_VALUES = "Nothing to show: no run has the values that this figure draws."
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure to be written in any number of formats. shows: whether it shows anything."""
+    """A figure to be written in any number of formats. shows: whether it shows anything. details: of its caption."""
 
     figure: Figure
     shows: bool
     title: str
     caption: str
+    details: str
     data: Data
 
     @property
@@ -48,7 +51,12 @@ class Drawn:
     def metadata(self, kind: str) -> dict[str, str | None]:
         """What a file says of itself. No date, so that drawing it again gives the same file."""
         if kind == "pdf":
-            return {"Title": self.title, "Creator": self.by, "Subject": self.caption, "CreationDate": None}
+            return {
+                "Title": self.title,
+                "Creator": self.by,
+                "Subject": f"{self.caption}\n{self.details}",
+                "CreationDate": None,
+            }
         if kind == "svg":
             description = None if self.shows else NOTHING_TO_SHOW
             return {"Title": self.title, "Creator": self.by, "Date": None, "Description": description}
@@ -62,9 +70,23 @@ def drawing(name: str) -> Callable[[Data], Figure | None]:
     return found
 
 
-def nothing_to_show(data: Data) -> str:
+CAPTIONS: dict[str, Callable[[Drawn], str]] = {
+    "caption.txt": lambda drawn: f"{drawn.caption}\n{drawn.details}",
+    "caption.tex": lambda drawn: for_latex(drawn.caption),
+    "details.tex": lambda drawn: for_latex(drawn.details),
+}
+"""The text of each file of a caption."""
+
+
+def nothing_to_show(name: str, data: Data) -> str:
     """The sentence in place of a figure that shows nothing."""
-    return ALL_CENSORED if data.finished.empty else NO_VALUES
+    if data.finished.empty:
+        return ALL_CENSORED
+    compared = data.comparisons[data.comparisons["metric"] == COMPARED[0]]
+    if name in OF_RATIOS and len(compared) and compared["ratio"].isna().all():
+        reasons = list(compared["verdict"].unique())
+        return f"Nothing to show, because no pair has a ratio; {listed(reasons[:NAMED])}."
+    return NO_VALUES
 
 
 def draw_figure(name: str, data: Data) -> tuple[Figure, bool]:
@@ -76,7 +98,7 @@ def draw_figure(name: str, data: Data) -> tuple[Figure, bool]:
     figure = drawing(name)(data)
     if figure is None:
         figure = Figure(figsize=(width_of(data.options, ONE_COLUMN), 0.1))
-        add_note(figure, [nothing_to_show(data)])
+        add_note(figure, [nothing_to_show(name, data)])
         return figure, False
     add_note(figure, [short_refusals(data.pairs)])
     return figure, True
@@ -93,8 +115,8 @@ def laid_out(name: str, data: Data) -> Drawn:
         figure, shows = draw_figure(name, data)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # otherwise each writing would change the layout slightly
-        caption = caption_of(name, "" if shows else nothing_to_show(data), figure, data)
-        return Drawn(figure, shows, f"{name}: {data.title}", caption, data)
+        texts = caption_of(name, "" if shows else nothing_to_show(name, data), figure, data)
+        return Drawn(figure, shows, f"{name}: {data.title}", *texts, data)
 
 
 def write_figure(drawn: Drawn, file: Path) -> None:
@@ -102,7 +124,7 @@ def write_figure(drawn: Drawn, file: Path) -> None:
     kind = file.name.partition(".")[2]
     with _style(drawn.data.options), written_whole(file) as part:
         if kind in CAPTIONS:
-            part.write_text(CAPTIONS[kind](drawn.caption) + "\n", encoding="utf-8")
+            part.write_text(CAPTIONS[kind](drawn) + "\n", encoding="utf-8")
             return
         drawn.figure.savefig(part, format=kind, metadata=drawn.metadata(kind))
 

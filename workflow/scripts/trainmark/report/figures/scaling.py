@@ -27,11 +27,13 @@ HEIGHT = 2.2
 
 
 def draw_scaling(data: Data) -> Figure | None:
-    """By number of workers: speed-up over the fewest, parallel efficiency (speed-up divided by the ratio of the
-    workers), and the share of communication in a step. Strong scaling: the time of a steady epoch, with the same batch
-    of all workers together. Weak scaling: images/s, with the same batch of each worker. Longest runs, from pairs of
-    runs; bars: 95 % interval, and range of the shares; a hollow mark has too few pairs for an interval. Dotted: the
-    speed-up of perfect scaling.
+    """Speed-up over the fewest workers, parallel efficiency, and the share of communication in a step, by number of
+    workers. Bars: 95 % interval, and range of the shares; a hollow mark has too few pairs for an interval. Dotted:
+    perfect scaling.
+
+    Parallel efficiency is the speed-up divided by the ratio of the workers. Strong scaling: the time of a steady
+    epoch, with the same batch of all workers together. Weak scaling: images/s, with the same batch of each worker.
+    Longest runs, from pairs of runs.
     """
     table = scaling_table(data.comparisons, data.runs)
     table = table[(table["metric"] == COMPARED[1]) & table["speed_up"].notna()]

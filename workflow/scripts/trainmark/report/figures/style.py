@@ -22,8 +22,8 @@ from trainmark.trainer import STOCK, TRAINER, Trainer
 
 MM = 1 / 25.4
 
-ONE_COLUMN, TWO_COLUMNS = 89 * MM, 183 * MM
-"""Widths of one and of two columns of a paper."""
+ONE_COLUMN, TWO_COLUMNS = 88 * MM, 183 * MM
+"""Widths of one and of two columns of a paper. That of IEEEtran is 88.6 mm."""
 
 MOST_HEIGHT = 170 * MM
 """No figure with its legend is higher, so that it fits a page with its caption."""
@@ -132,8 +132,10 @@ def _is_truetype(font: str) -> bool:
 
 
 def width_of(options: FigureOptions, own: float) -> float:
-    """Width of a figure. own: that of this figure if the user chose none."""
-    return options.width_mm * MM if options.width_mm else own
+    """Width of a figure. own: that of this figure on the screen if the user chose none; in a paper all fit a column."""
+    if options.width_mm:
+        return options.width_mm * MM
+    return ONE_COLUMN if options.style == "plain" else own
 
 
 # --- looks --------------------------------------------------------------------------------------------------------

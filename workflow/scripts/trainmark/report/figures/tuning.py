@@ -32,10 +32,11 @@ BAR, LINE = 0.1, 0.2
 
 def draw_tuning(data: Data) -> Figure | None:
     """What each step of the tuning gained: time per epoch from the stock loop to the tuned loop, as a share of that of
-    the stock loop, with a row of panels for each framework and a column for each of its devices; above each, the time
-    per epoch of both loops. Each step was timed beside the steps before it, in turn; bars: 95 % interval. Green:
-    faster; red: slower. A hollow bar is a number of threads that was tried and not chosen. What does not fit is named
-    below.
+    the stock loop. Green: faster; red: slower; white: a number of threads that was tried and not chosen; bars: 95 %
+    interval.
+
+    A row of panels for each framework, and a column for each of its devices; above each, the time per epoch of both
+    loops. Each step was timed beside the steps before it, in turn.
     """
     tunings, frameworks = dict(by_trainer(data.tuning)), list(dict.fromkeys(data.tuning["framework"]))
     for count in range(len(frameworks), 0, -1):
