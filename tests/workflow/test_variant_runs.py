@@ -18,7 +18,8 @@ VARIANTS = {"masks": {}, "half": {"dropout": 0.5}}
 def config(variants):
     keys = {"recipes": ["mnist-mlp-keras"], "datasets": ["held-out"], "frameworks": ["chainer"], "devices": ["cpu"]}
     experiment = {**keys, "epochs": [2], "repeats": 2, "variants": variants}
-    return {"datasets": {"held-out": SPLIT}, "experiments": {"dropout": experiment}}
+    grid = {**keys, "epochs": [1], "repeats": 1, "grid": {"learning_rate": [0.001, 0.01], "batch_size": [64, 128]}}
+    return {"datasets": {"held-out": SPLIT}, "experiments": {"dropout": experiment, "rates": grid}}
 
 
 def run(folder, variants):
@@ -38,6 +39,11 @@ def record_of(folder, variant, repeat=1):
     return read_record(folder / "results" / "runs" / group / f"repeat-{repeat}" / "record.json")
 
 
+def comparisons(folder, experiment):
+    table = pd.read_csv(folder / "results" / "tables" / "variants.csv")
+    return table[table["experiment"] == experiment]
+
+
 def test_each_variant_trains_with_its_own_settings_from_the_same_weights(folder):
     masks, half = record_of(folder, "masks"), record_of(folder, "half")
     assert [one["settings"]["dropout"] for one in (masks, half)] == [None, 0.5]
@@ -48,7 +54,7 @@ def test_each_variant_trains_with_its_own_settings_from_the_same_weights(folder)
 
 def test_the_variants_are_compared_and_drawn_and_the_folder_verifies(folder):
     results = folder / "results"
-    table = pd.read_csv(results / "tables" / "variants.csv")
+    table = comparisons(folder, "dropout")
     assert set(table["reason"]) == {"masks and half differ in dropout"}
     assert set(table["verdict"][table["metric"] == "test_loss"]) == {"too few pairs (2, needs 6)"}
     assert set(table["pairs"] + table["left_out"]) == {2}
@@ -61,11 +67,20 @@ def test_the_variants_are_compared_and_drawn_and_the_folder_verifies(folder):
     assert process.returncode == 0, process.stdout
 
 
+def test_the_cells_of_a_grid_are_compared_factor_by_factor(folder):
+    table = comparisons(folder, "rates")
+    assert {*(table["first"] + " - " + table["second"]).str.replace("chainer with | on cpu", "", regex=True)} == {
+        "learning_rate-0.001 - learning_rate-0.01", "batch_size-64 - batch_size-128",
+        *(f"learning_rate-0.001.{size} - learning_rate-0.01.{size}" for size in ("batch_size-64", "batch_size-128")),
+        *(f"{rate}.batch_size-64 - {rate}.batch_size-128" for rate in ("learning_rate-0.001", "learning_rate-0.01")),
+    }  # fmt: skip
+
+
 def test_another_order_and_another_variant_train_no_run_again(folder):
     before = {variant: record_of(folder, variant)["sha256"] for variant in VARIANTS}
     run(folder, {"none": {"dropout": 0}, "half": {"dropout": 0.5}, "masks": {}})
     assert {variant: record_of(folder, variant)["sha256"] for variant in VARIANTS} == before
     assert not record_of(folder, "none")["network"]["dropout"]
-    table = pd.read_csv(folder / "results" / "tables" / "variants.csv")
+    table = comparisons(folder, "dropout")
     assert set(table["first"]) == {"chainer with none on cpu"}
     assert set(table["second"]) == {"chainer with masks on cpu", "chainer with half on cpu"}

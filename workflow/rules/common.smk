@@ -32,7 +32,7 @@ BEFORE_RUNS = CAMPAIGN.before_runs
 
 
 wildcard_constraints:
-    experiment="[a-z0-9.-]+",  # with a variant, "optimizers.adam"
+    experiment="[a-z0-9._-]+",  # with a variant, "optimizers.adam"
     dataset="[a-z0-9-]+",
     recipe="[a-z0-9-]+",
     framework="[a-z0-9-]+",

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from trainmark.config.load import REPOSITORY, default_config, load_config, read_yaml
+from trainmark.config.load import REPOSITORY, default_config, load_config, read_yaml, shipped_files
+from trainmark.config.schema_check import settings_of_variants
 from trainmark.config.strict_yaml import line_of
 from trainmark.plan.matrix import expand_runs, with_devices
 from trainmark.recipes.recipe import DEFAULT_CONSTANTS
 from trainmark.report.page import config_to_reproduce
+from trainmark.variant import factors, levels_of, split_name
 
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
@@ -143,9 +145,29 @@ def test_each_variant_is_an_experiment_whose_keys_replace_those_of_its_experimen
     assert all(one["batch_size"] == 16 and "variants" not in one for one in found.values())
 
 
+def test_each_cell_of_a_grid_is_an_experiment_with_one_value_of_each_list():
+    grid = "{learning_rate: [1.0e-05, 0.3], batch_size: [32, full]}"
+    found = experiments_of(f"experiments: {{e: {{optimizer: {{rule: adam}}, batch_size: 16, grid: {grid}}}}}")
+    assert {name: (one["optimizer"], one["batch_size"]) for name, one in found.items()} == {
+        f"e.learning_rate-{rate}.batch_size-{size}": ({"rule": "adam", "learning_rate": float(rate)}, size)
+        for rate in ("1.0e-05", "0.3")
+        for size in (32, "full")
+    }
+    for name in found:
+        assert list(levels_of(split_name(name)[1])) == ["learning_rate", "batch_size"]
+
+
+def test_the_settings_that_a_grid_can_vary_have_names_of_their_own():
+    settings = settings_of_variants(shipped_files()[0])
+    names = [*settings, *(name for part in settings.values() for name in part.get("properties", ()))]
+    assert len(set(names)) == len(names)
+    assert {"batch_size", "learning_rate", "rule"} <= set(factors(settings)) < set(names)
+
+
 def test_the_config_that_the_report_prints_gives_the_same_runs_with_the_same_settings():
-    """Also of an experiment without variants, which stays as it is."""
+    """Also of an experiment without variants, which stays as it is, and of one with a grid."""
     text = "experiments:\n  e: {variants: {a: {optimizer: {rule: sgd}}, b: {}, c: {batch_size: 8}}}\n  f: {epochs: [1]}"
+    text += "\n  g: {optimizer: {rule: adam}, grid: {learning_rate: [.1, .2], batch_size: [8, 16]}}"
     config, _ = load(text)
     written = config_to_reproduce(config)
     assert json.loads(written)["experiments"]["e"]["variants"]["c"] == {"batch_size": 8, "optimizer": {}}

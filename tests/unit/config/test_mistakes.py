@@ -114,6 +114,11 @@ def test_files_that_can_not_be_read():
         (experiment("variants: {A: {}, b: {}}"), "e.variants: found the name 'A' (text)"),
         (experiment("variants: {a: {epochs: [3]}, b: {}}"), "variants.a.epochs: unknown key; allowed: batch_size"),
         (experiment("variants: {a: {workers: [0]}, b: {}}"), "e.variants.a.workers[0]: found 0"),
+        (experiment("grid: {learning_rat: [1, 2]}"), "e.grid.learning_rat: unknown key; … did you mean learning_rate?"),
+        (experiment("grid: {crop: [[28, 28], null]}"), "e.grid.crop: unknown key; allowed: batch_size, dropout"),
+        (experiment("grid: {batch_size: [32]}"), "e.grid.batch_size: found [32] (a list); allowed: … two or more"),
+        (experiment("grid: {learning_rate: [1, 1.0]}"), "e.grid.learning_rate: found 1.0 (a number) twice"),
+        (experiment("grid: {batch_size: [32, ful]}"), "e.grid.batch_size[1]: found 'ful' (text); … did you mean full?"),
         # --- entries of the catalogue
         (dataset("title: T, format: idxx"), "mine.format: found 'idxx' (text); … did you mean idx?"),
         (dataset("title: T, format: image_folder"), "mine: lacks the key files or folder; allowed: one"),
@@ -231,6 +236,12 @@ ENCODED = "prepare: [d]\ndatasets: {d: {title: T, format: image_folder, folder: 
         # --- variants
         (experiment("variants: {a: {dropout: 0}}"), "e.variants: found one variant; allowed: two or more"),
         (experiment("variants: {a: {batch_size: 9000}, b: {}}"), "e.variants.a.batch_size: found 9000, but"),
+        (experiment("grid: {batch_size: [9000, 8], dropout: [0, .1]}"), "e.grid.batch_size: found 9000, but"),
+        (experiment("grid: {dropout: [null, .2]}"), "e.grid: dropout-0.2 is the same training as dropout-null"),
+        (
+            experiment("grid: {dropout: [0, .1]}, variants: {a: {}, b: {dropout: .3}}"),
+            "e.grid: found grid and variants",
+        ),
         (experiment("variants: {a: {dropout: .2}, b: {}}"), "e.variants.b: is the same training as a with the recipe"),
         (
             experiment("variants: {a: {}, b: {}}, commands: {c: {command: x, metrics: {format: chainer-log-report}}}"),

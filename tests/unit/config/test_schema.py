@@ -17,8 +17,8 @@ from trainmark.recipes.schedules import DEFAULT_FACTOR
 
 SCHEMA = read_yaml(REPOSITORY / "config" / "schema.yaml")
 EXPERIMENT = SCHEMA["$defs"]["experiment"]["properties"]
-FILLED = {key: part["default"] for key, part in EXPERIMENT.items() if key != "variants"}
-"""The keys of a loaded experiment; each variant is one."""
+FILLED = {key: part["default"] for key, part in EXPERIMENT.items() if key not in ("variants", "grid")}
+"""The keys of a loaded experiment; each variant and each cell of a grid is one."""
 COMMAND = SCHEMA["$defs"]["command"]["properties"]
 ENTRY = SCHEMA["$defs"]["catalogue"]["additionalProperties"]["properties"]
 

@@ -6,6 +6,7 @@ import pytest
 from fabricated_campaigns import write_campaign
 from test_simulated_verdicts import simulated_runs
 
+from trainmark.tables.paired import estimate
 from trainmark.tables.variants import variants_table
 
 RECIPE = {
@@ -32,16 +33,90 @@ def of_variants(runs):
     return runs.assign(experiment=runs["experiment"] + "." + runs["framework"], framework="chainer")
 
 
+def of_grid(runs):
+    """The runs of two frameworks, a and b, as those of one in a grid of "rule" by "size"; twice as many, which vary."""
+    noise = np.random.default_rng(2)
+    names = runs["experiment"] + ".rule-" + runs["framework"] + ".size-"
+    both = [
+        runs.assign(
+            experiment=names + size,
+            framework="chainer",
+            id=runs["id"] + size,
+            training_seconds=runs["training_seconds"] * noise.lognormal(0, 0.02, len(runs)),
+        )
+        for size in "12"
+    ]
+    return pd.concat(both, ignore_index=True).sort_values(["experiment", "repeat"], ignore_index=True)
+
+
+CELLS = [f"rule-{rule}.size-{size}" for rule in "ab" for size in "12"]
+RULES = {name: {"optimizer": {"rule": "adam"}} if "rule-b" in name else {} for name in CELLS}
+
+
 @pytest.mark.slow
-def test_equal_variants_are_not_distinguished_in_19_of_20_campaigns():
-    """In any metric: both times vary, and results are equal, since both variants have the same seeds."""
-    runs = simulated_runs(400, 8, factor=1.0)
+@pytest.mark.parametrize(
+    ("named", "variants", "rows", "campaigns"), [(of_variants, "ab", 1, 400), (of_grid, CELLS, 6, 100)]
+)
+def test_equal_variants_are_not_distinguished_in_19_of_20_campaigns(named, variants, rows, campaigns):
+    """In any metric: both times vary, and results are equal, since all variants have the same seeds.
+
+    rows: of each of 4 metrics. Verdicts are corrected for as many of them as there are, and for both times together.
+    """
+    runs = named(simulated_runs(campaigns, 8, factor=1.0))
     steady = runs["training_seconds"] * np.random.default_rng(3).lognormal(0, 0.006, len(runs))
     runs = runs.assign(steady_epoch_seconds=steady, test_loss=0.2, test_accuracy=0.9)
-    table = variants_table(of_variants(runs), records_of({"a": {}, "b": {}}, runs["experiment"].unique()))
+    experiments = runs["experiment"].str.split(".").str[0].unique()
+    table = variants_table(runs, records_of({name: {} for name in variants}, experiments))
     of_campaign = table.groupby("experiment")["verdict"]
-    assert of_campaign.size().tolist() == [4] * 400
-    assert of_campaign.agg(lambda verdicts: set(verdicts) == {"not distinguishable"}).mean() >= 19 / 20
+    assert of_campaign.size().tolist() == [4 * rows] * campaigns
+    decided = table[table["p_value"].notna()]
+    families = decided["metric"].where(~decided["metric"].str.endswith("seconds"), "time")
+    counted = decided.groupby(["experiment", families])["compared"]
+    assert (counted.transform("size") == decided["compared"]).all()
+    wrong = ("faster", "slower", "lower", "higher")
+    assert of_campaign.agg(lambda verdicts: not verdicts.isin(wrong).any()).mean() >= 19 / 20
+
+
+def test_a_grid_compares_cells_that_differ_in_one_factor_and_the_levels_of_a_factor_over_all_others():
+    runs = of_grid(simulated_runs(1, 8, factor=1.3))
+    table = variants_table(runs, records_of(RULES))
+    times = table[table["metric"] == "training_seconds"].set_index("second")
+    assert [name.removeprefix("chainer with ").removesuffix(" on cpu") for name in times["first"] + times.index] == [
+        f"{first} on cpuchainer with {second}"
+        for first, second in [
+            ("rule-a", "rule-b"), ("size-1", "size-2"),
+            ("rule-a.size-1", "rule-b.size-1"), ("rule-a.size-2", "rule-b.size-2"),
+            ("rule-a.size-1", "rule-a.size-2"), ("rule-b.size-1", "rule-b.size-2"),
+        ]
+    ]  # fmt: skip
+    of_rule = times.loc["chainer with rule-b on cpu"]
+    assert (of_rule["pairs"], of_rule["verdict"], len(of_rule["run_ids"].split())) == (8, "slower", 32)
+    seconds = np.log(runs.set_index(["experiment", "repeat"])["training_seconds"].unstack())
+    means = (seconds.loc["0.rule-b.size-1"] + seconds.loc["0.rule-b.size-2"]) / 2
+    means -= (seconds.loc["0.rule-a.size-1"] + seconds.loc["0.rule-a.size-2"]) / 2
+    assert of_rule["ratio"] == pytest.approx(estimate(np.exp(means)))
+    assert set(table["reason"]) == {
+        "Cells differ in optimizer.rule and optimizer.learning_rate", "Cells have the same settings",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("change", [{"status": "diverged"}, {"disturbed": "foreign load"}, {"repeat": 99}])
+def test_a_repeat_that_lacks_a_cell_is_in_no_mean(change):
+    runs = of_grid(simulated_runs(1, 8, factor=1.3))
+    runs.loc[(runs["experiment"] == "0.rule-a.size-1") & (runs["repeat"] > 6), list(change)] = list(change.values())
+    table = variants_table(runs, records_of(RULES)).query("metric == 'training_seconds'").set_index("second")
+    assert table.loc["chainer with rule-b on cpu", ["pairs", "verdict"]].tolist() == [6, "slower"]
+    assert table.loc["chainer with rule-b.size-2 on cpu", "pairs"].tolist() == [8, 8]
+
+
+def test_a_mean_of_cells_with_opposite_verdicts_gets_none():
+    runs = of_grid(simulated_runs(1, 8, factor=2.0))
+    is_other = runs["experiment"] == "0.rule-b.size-2"
+    runs.loc[is_other, "training_seconds"] /= 5
+    table = variants_table(runs, records_of(RULES)).query("metric == 'training_seconds'").set_index("second")
+    assert table.loc["chainer with rule-b on cpu", "verdict"].startswith("withheld")
+    assert set(table["verdict"][["chainer with rule-b.size-1 on cpu"]]) == {"slower"}
+    assert "faster" in set(table["verdict"][["chainer with rule-b.size-2 on cpu"]])
 
 
 def test_a_slower_variant_with_a_lower_loss_is_both():

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import combinations, filterfalse, product
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -446,12 +447,15 @@ def variant_findings(config: Mapping) -> Findings:
     config: the checked config, with defaults, not `expanded`.
     """
     for name, experiment in config["experiments"].items():
-        path = ("experiments", name, "variants")
-        variants = experiment["variants"]
+        grid, variants = experiment["grid"], experiment["variants"]
+        path = ("experiments", name, "grid" if grid else "variants")
         if not variants:
             continue
         if experiment["commands"]:
             yield path, "has no effect on commands; allowed: commands in another experiment"
+        if grid and len(variants) > prod(map(len, grid.values())):
+            yield path, "found grid and variants; allowed: one of them, or each in an experiment of its own"
+            continue
         if len(variants) == 1:
             yield path, "found one variant; allowed: two or more, or its settings in the experiment"
         settings = expanded({name: experiment})
@@ -460,9 +464,10 @@ def variant_findings(config: Mapping) -> Findings:
             for recipe in filterfalse(_recipe_problem, experiment["recipes"]):
                 one, other = (_meant(RECIPES[recipe], variant) for variant in pair)
                 if (variants[first] or variants[second]) and not differing_settings(one, other):
-                    found = f"is the same training as {first} with the recipe {recipe}"
-                    allowed = "other settings, or two variants without any ({}), to see how equal ones differ"
-                    yield (*path, second), f"{found}; allowed: {allowed}"
+                    cell = f"{second} " if grid else ""
+                    found = f"{cell}is the same training as {first} with the recipe {recipe}"
+                    equal = "" if grid else ", or two variants without any ({}), to see how equal ones differ"
+                    yield path if grid else (*path, second), f"{found}; allowed: other settings{equal}"
 
 
 def _meant(recipe: Recipe, settings: Mapping) -> dict:

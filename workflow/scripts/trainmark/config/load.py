@@ -12,7 +12,7 @@ import yaml
 
 from trainmark.config.strict_yaml import read_yaml
 from trainmark.recipes.command import OF_RECIPES
-from trainmark.variant import expanded, written_path
+from trainmark.variant import expanded, factors, with_cells, written_path
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 
@@ -142,7 +142,7 @@ def load_config(
     """
     from trainmark.config import checks  # this and the next two import recipes and frameworks
     from trainmark.config.catalogue_check import check_own_datasets
-    from trainmark.config.schema_check import check_config, raise_findings
+    from trainmark.config.schema_check import check_config, raise_findings, settings_of_variants
 
     schema, shipped = shipped_files()
     documents = read_documents(files, overrides, overrides_name)
@@ -155,10 +155,14 @@ def load_config(
     own = merged.get("datasets", {})
     catalogue = deepcopy(merge(shipped, own))
     check_own_datasets(catalogue, shipped, own, documents, schema)
-    written = with_defaults(merged, schema)
-    filled = with_defaults(merged | {"experiments": expanded(merged.get("experiments", {}))}, schema)
+    paths = factors(settings_of_variants(schema))
+    experiments = {name: with_cells(one, paths) for name, one in merged.get("experiments", {}).items()}
+    written = with_defaults(merged | {"experiments": experiments}, schema)
+    filled = with_defaults(merged | {"experiments": expanded(experiments)}, schema)
     for experiment in filled["experiments"].values():
         del experiment["variants"]  # each is an experiment of its own
+        if not experiment["grid"]:
+            del experiment["grid"]
     # After the defaults, because a crop may not fit the default recipe.
     found = checks.findings(filled, catalogue, _defaults(schema, "experiment"))
     in_config = [(written_path(path, written["experiments"]), sentence) for path, sentence in found]

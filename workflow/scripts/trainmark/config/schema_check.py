@@ -14,6 +14,7 @@ from trainmark.config.wording import KeyPath, dotted, format_value, nearest
 from trainmark.errors import ConfigError
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.recipes.catalogue import RECIPES
+from trainmark.variant import factors
 
 Error = Any
 """A jsonschema.ValidationError. In jsonschema's own types each of its attributes may be unset, hence Any."""
@@ -78,9 +79,23 @@ def _with_names(schema: Mapping, datasets: Iterable[str]) -> Mapping:
     for key, names in {"recipes": RECIPES, "datasets": datasets, "frameworks": known_frameworks()}.items():
         keys[key]["items"] = {"enum": list(names)}
     schema["properties"]["prepare"]["items"] = {"enum": list(datasets)}
-    varied = [key for key, part in keys.items() if part["decides"] == "training" and key != "seed"] + ["workers"]
-    keys["variants"]["additionalProperties"]["properties"] = {key: keys[key] for key in varied}
+    varied = settings_of_variants(schema)
+    keys["variants"]["additionalProperties"]["properties"] = varied | {"workers": keys["workers"]}
+    keys["grid"]["properties"] = {factor: _levels(varied, *path) for factor, path in factors(varied).items()}
     return schema
+
+
+def settings_of_variants(schema: Mapping) -> dict[str, Mapping]:
+    """Return the parts of the schema that decide a training, but for its seed."""
+    keys = schema["$defs"]["experiment"]["properties"]
+    return {key: part for key, part in keys.items() if part["decides"] == "training" and key != "seed"}
+
+
+def _levels(settings: Mapping, key: str, *inner: str) -> dict:
+    """Return the schema of the levels of a factor. key, inner: its path."""
+    level = settings[key]["properties"][inner[0]] if inner else settings[key]
+    allowed = f"a list of two or more, each {_allowed(level)}"
+    return {"type": "array", "minItems": 2, "uniqueItems": True, "items": level, "allowed": allowed}
 
 
 # --- findings of JSON Schema, as sentences ----------------------------------------------------------------------

@@ -40,7 +40,7 @@ from trainmark.tables.tables import (
 )
 from trainmark.tables.verdicts import reasons_beside_verdict, verdict_notes
 from trainmark.tables.waiting import waiting_sentences
-from trainmark.variant import split_name
+from trainmark.variant import levels_of, split_name
 
 IN_WORDS = ("seed", "batch_size", "input", "initial_weights", "optimizer", "optimizer_restarts")
 """Settings that the table of settings describes in words. The other settings are listed there as in the config."""
@@ -74,6 +74,7 @@ def sections(
             "parity": select_group(of_group.parity, values),
             "standings": own,
             "variants": _variants(own) if of_variants else [],
+            "is_grid": of_variants and group["variant"].map(levels_of).any(),
             "description": descriptions[experiment],
             "censored": [run for run in rows_of(group.sort_values("number")) if run["status"] != "ok"],
             "mixed_environments": [

@@ -14,7 +14,7 @@ from trainmark.report.cells import Cell, comparison_cells
 from trainmark.tables.comparisons import COMPARED, INTERVAL, baselines_of
 from trainmark.tables.results import Results
 from trainmark.tables.tables import by_trainer, rows_of, select_group
-from trainmark.tables.variants import baseline_of, by_variants
+from trainmark.tables.variants import baseline_of, by_variants, parts_of
 from trainmark.tables.verdicts import why_not_distinguishable
 
 VERDICTS = ("faster", "slower", "lower", "higher", "not distinguishable")
@@ -79,14 +79,15 @@ class Standing:
 def standings(results: Results, plan: Mapping) -> Iterator[Standing]:
     """Yield the standing of each section of at least two trainers that is no command's.
 
-    Variants have one for each trainer and each of OF_VARIANTS.
+    Variants have one for each trainer and each of OF_VARIANTS, and grids one for each factor.
     """
     baselines = baselines_of(results.runs, plan["config"]["experiments"])
     for of_group, group, runs in results.groups():
         if of_group is not results:
             for _, of_trainer in by_variants(runs):
-                first = baseline_of(of_trainer).name
-                yield from (_standing(of_group, group, of_trainer, first, metric) for metric in OF_VARIANTS)
+                for part in parts_of(of_trainer, with_cells=False):
+                    first = baseline_of(part).name
+                    yield from (_standing(of_group, group, part, first, metric) for metric in OF_VARIANTS)
         elif group in baselines and len(list(by_trainer(runs))) > 1:
             yield _standing(results, group, runs, baselines[group], COMPARED[0])
 

@@ -31,7 +31,7 @@ from trainmark.tables.comparability import (
     withheld_for_machines,
     withheld_for_target,
 )
-from trainmark.tables.formatting import format_versions
+from trainmark.tables.formatting import format_ratio, format_versions
 from trainmark.tables.paired import LEVEL, estimate, holm, paired_ratios
 from trainmark.tables.tables import GROUP, by_trainer, groups, read_table, rows_of
 from trainmark.tables.waiting import SHARES, withheld_for_waiting
@@ -178,17 +178,20 @@ class PairOfTrainers:
     names: what identifies their rows in a table: GROUP, epochs, first, second.
     runs: those of each trainer.
     parity: parity class and reason.
+    cells: how many pairs of runs a repeat has, one for each value of the column `cell`; if it is 1, there is no column.
     """
 
     names: Mapping[str, Any]
     runs: tuple[pd.DataFrame, pd.DataFrame]
     parity: Mapping[str, str]
+    cells: int = 1
 
     @cached_property
     def pairs(self) -> pd.DataFrame:
-        """Their runs with the columns of COLUMNS_OF_PAIRS, a row per repeat that both have."""
-        first, second = (runs[COLUMNS_OF_PAIRS] for runs in self.runs)
-        return first.merge(second, on="repeat", suffixes=SUFFIXES)
+        """Their runs with the columns of COLUMNS_OF_PAIRS, a row per repeat, and per cell, that both have."""
+        cell = ["cell"] if self.cells > 1 else []
+        first, second = (runs[[*cell, *COLUMNS_OF_PAIRS]] for runs in self.runs)
+        return first.merge(second, on=["repeat", *cell], suffixes=SUFFIXES)
 
     @property
     def group(self) -> tuple[str, ...]:
@@ -202,7 +205,8 @@ class PairOfTrainers:
 
     def compared(self, metric: str) -> dict:
         """The row that compares them by a metric, without its verdict if it is tested (`add_verdicts`)."""
-        return {**self.names, "metric": metric, **_comparison(self.pairs, metric, self.parity["parity"]), **self.parity}
+        compared = _comparison(self.pairs, metric, self.parity["parity"], cells=self.cells)
+        return {**self.names, "metric": metric, **compared, **self.parity}
 
 
 def paired_trainers(
@@ -316,32 +320,43 @@ def _other_packages(certificate: Mapping | None, trainer: Trainer, runs: pd.Data
     return {"parity": NOT_CERTIFIED, "reason": reason}
 
 
-def _comparison(pairs: pd.DataFrame, metric: str, parity: str, *, ranks: bool = True) -> dict:
+def _comparison(pairs: pd.DataFrame, metric: str, parity: str, *, ranks: bool = True, cells: int = 1) -> dict:
     """Compare one pair of trainers by its pairs of runs, in the order of their repeats.
 
+    The ratio of a repeat with several cells is the geometric mean of theirs: ratios of one repeat are not independent.
+    A repeat that lacks a cell is left out, because a mean of the others is another one.
+
     ranks: whether there is a verdict. If not, the ratio is given whatever the parity.
+    cells: see `PairOfTrainers`.
     """
-    reasons = exclusion_reasons(pairs, metric)
-    uncensored = pairs[reasons != CENSORED_PAIR]
-    included = pairs[reasons == ""].sort_values("repeat")
+    of_pairs = exclusion_reasons(pairs, metric)
+    reasons = of_pairs.groupby(pairs["repeat"], sort=False).max()
+    uncensored = _with_all_cells(pairs[of_pairs != CENSORED_PAIR], cells)
+    included = pairs[of_pairs == ""].sort_values("repeat", kind="stable")
     both = [f"{metric}_first", f"{metric}_second"]
-    measured = included[included[both].notna().all(axis=1)]
-    ratios = measured[f"{metric}_second"] / measured[f"{metric}_first"]
+    measured = _with_all_cells(included[included[both].notna().all(axis=1)], cells)
+    measured_ratios = measured[f"{metric}_second"] / measured[f"{metric}_first"]
+    ratios = measured_ratios.groupby(measured["repeat"]).prod() ** (1 / cells)
     refused = f"refused: {parity}" if ranks and parity in REFUSED else withheld_for_target(uncensored, metric)
     if metric in SHARES and not refused:
         refused = withheld_for_machines(uncensored)
         if ranks and not refused:  # what a command reports includes its loading, and is given beside that of a training
             refused = withheld_for_waiting(measured, metric)
     is_measured = uncensored[both].notna().all(axis=1).any()
-    withheld = withheld_for_disturbance(reasons, len(measured), LEAST_PAIRS) if is_measured else None
+    withheld = withheld_for_disturbance(reasons, len(ratios), LEAST_PAIRS) if is_measured else None
     paired = None if refused else paired_ratios(ratios.tolist())
     low, high = paired.interval() if paired else (None, None)
     absent = "no pair" if uncensored.empty else "not measured"
-    if len(measured):
-        absent = f"{TOO_FEW} ({len(measured)}, needs {LEAST_PAIRS})" if ranks else "not ranked"
-    about = (*notes(measured if len(measured) else uncensored), paired.note if paired else "")
+    if len(ratios):
+        absent = f"{TOO_FEW} ({len(ratios)}, needs {LEAST_PAIRS})" if ranks else "not ranked"
+    about = [*notes(measured if len(measured) else uncensored), paired.note if paired else ""]
+    if cells > 1 and len(ratios) and not refused:
+        of_cells = [own.tolist() for _, own in measured_ratios.groupby(measured["cell"])]
+        ends = [format_ratio(end(map(estimate, of_cells))) for end in (min, max)]
+        about.append(f"mean of {cells} cells, whose ratios are {' to '.join(ends)}")
+        withheld = withheld or _withheld_for_cells(of_cells)
     return {
-        "pairs": len(measured),
+        "pairs": len(ratios),
         "left_out": int((reasons != "").sum()),
         "ratio": estimate(ratios.tolist()) if len(ratios) and not refused else None,
         "low": low,
@@ -350,9 +365,21 @@ def _comparison(pairs: pd.DataFrame, metric: str, parity: str, *, ranks: bool = 
         "verdict": refused or withheld or absent,
         "note": "; ".join(filter(None, about)),
         "run_ids": _ids(measured),
-        "left_out_run_ids": _ids(pairs[reasons != ""]),
+        "left_out_run_ids": _ids(pairs[of_pairs != ""]),
         "left_out_reasons": count_reasons(reasons),
     }
+
+
+def _withheld_for_cells(ratios: Iterable[Sequence[float]]) -> str | None:
+    """Say that a verdict on a mean of cells is withheld, because it would hide opposite ones; None if it is not."""
+    intervals = [paired.interval() for paired in map(paired_ratios, ratios) if paired]
+    opposite = any(low > 1 for low, _ in intervals) and any(high < 1 for _, high in intervals)
+    return "withheld: some cells have a ratio above 1, others one below 1" if opposite else None
+
+
+def _with_all_cells(pairs: pd.DataFrame, cells: int) -> pd.DataFrame:
+    """Return the pairs of the repeats that have as many pairs."""
+    return pairs if cells == 1 else pairs[pairs.groupby("repeat")["repeat"].transform("size") == cells]
 
 
 def _ids(pairs: pd.DataFrame) -> str:

@@ -12,7 +12,7 @@ from trainmark.tables.comparisons import Certificates, groups_to_certify, read_c
 from trainmark.tables.published import NUMBERS
 from trainmark.tables.tables import GROUP, groups, read_table
 from trainmark.tables.targets import targets_table
-from trainmark.tables.variants import runs_of_variants
+from trainmark.tables.variants import runs_of_variants, without_grids
 from trainmark.variant import split_name
 
 OF_TRAINERS = ("parity", "agreement", "break_even", "variants", "published")
@@ -50,7 +50,7 @@ class Results:
             runs=runs,
             comparisons=self.variants,
             targets=targets_table(runs),
-            speed_ups=speed_ups_table(self.variants),
+            speed_ups=speed_ups_table(without_grids(self.variants, runs)),
             certificates={},
             **{name: getattr(self, name)[:0] for name in OF_TRAINERS},
         )

@@ -51,10 +51,10 @@ def _rows(comparisons: pd.DataFrame, of_settings: pd.DataFrame) -> Iterator[dict
         if row["dataset"] == DATASET:  # of a command
             continue
         fewer, more = sorted((Trainer.named(row[side]) for side in ("first", "second")), key=lambda one: one.workers)
-        of_fewer, of_more = (values[*(row[key] for key in GROUP), *one, row["epochs"]] for one in (fewer, more))
         trainer = without_variant(more)
         if without_variant(fewer)._replace(workers=more.workers) != trainer or fewer.workers == more.workers:
             continue
+        of_fewer, of_more = (values[*(row[key] for key in GROUP), *one, row["epochs"]] for one in (fewer, more))
         factor, larger = more.workers / fewer.workers, of_more["batch_size"] / of_fewer["batch_size"]
         if larger not in (1, factor):
             continue

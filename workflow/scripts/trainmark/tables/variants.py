@@ -32,7 +32,7 @@ from trainmark.tables.formatting import listed
 from trainmark.tables.tables import GROUP, by_trainer, groups
 from trainmark.tables.waiting import SHARES
 from trainmark.trainer import Trainer
-from trainmark.variant import split_name, variant_name
+from trainmark.variant import cell_name, levels_of, split_name, variant_name
 
 TRAINED_BY = ["trained_by", "device", "loop"]
 """The columns of the trainer of a run of a variant, without the variant and the number of workers."""
@@ -140,7 +140,7 @@ def runs_of_variants(runs: pd.DataFrame) -> pd.DataFrame:
     names = runs["experiment"].map(split_name)
     found = runs.assign(experiment=names.str[0], variant=names.str[1], trained_by=runs["framework"])
     found = found[found["variant"] != ""]
-    return found.assign(framework=found["trained_by"] + NAMED_AFTER + found["variant"])
+    return found.assign(framework=_framework(found["trained_by"], found["variant"]))
 
 
 def by_variants(named: pd.DataFrame) -> Iterator[tuple[tuple, pd.DataFrame]]:
@@ -154,17 +154,65 @@ def by_variants(named: pd.DataFrame) -> Iterator[tuple[tuple, pd.DataFrame]]:
             yield values[: len(GROUP)], own
 
 
-def baseline_of(of_trainer: pd.DataFrame) -> Trainer:
-    """The variant with which the others of a trainer are compared: the first one that has a run which is ok.
+def parts_of(of_trainer: pd.DataFrame, *, with_cells: bool = True) -> Iterator[pd.DataFrame]:
+    """Yield the runs of one trainer, part by part: in each, the others are compared with the first variant.
+
+    Variants are one part. A grid has a part for each factor, in which all cells with the same level of it are one
+    variant; then, `with_cells`, parts of the cells that differ in one factor alone.
 
     of_trainer: see `by_variants`.
+
+    The columns `cell` and `settings` are added: the levels of the other factors, and the variant that was trained.
     """
-    is_ok = of_trainer["status"] == "ok"
-    return Trainer.of((of_trainer[is_ok] if is_ok.any() else of_trainer).iloc[0])
+    runs = of_trainer.assign(cell="", settings=of_trainer["variant"])
+    levels = runs["variant"].map(levels_of)
+    factors = list(levels.iloc[0])
+    if not factors:
+        yield runs
+    by_factor = [
+        runs.assign(
+            level=_named(levels, [factor]), cell=_named(levels, [other for other in factors if other != factor])
+        )
+        for factor in factors
+    ]
+    for own in by_factor:
+        in_order = pd.concat([of_level for _, of_level in groups(own, ["level"])])
+        yield in_order.assign(
+            variant=in_order["level"], framework=_framework(in_order["trained_by"], in_order["level"])
+        )
+    for own in by_factor if with_cells else ():
+        for _, cells in groups(own, ["cell"]):
+            yield cells
+
+
+def _named(levels: pd.Series, factors: Iterable[str]) -> pd.Series:
+    """Cells by their levels of some factors. levels: those of each row, by factor."""
+    return levels.map(lambda own: cell_name({factor: own[factor] for factor in factors}))
+
+
+def _framework(trained_by: pd.Series, variant: pd.Series) -> pd.Series:
+    return trained_by + NAMED_AFTER + variant
+
+
+def without_grids(comparisons: pd.DataFrame, named: pd.DataFrame) -> pd.DataFrame:
+    """The comparisons of experiments that have no grid: those with one baseline. named: see `runs_of_variants`."""
+    of_grids = named["experiment"][named["variant"].map(levels_of).astype(bool)]
+    return comparisons[~comparisons["experiment"].isin(of_grids)]
+
+
+def baseline_of(part: pd.DataFrame) -> Trainer:
+    """The variant with which the others of a trainer are compared: the first one that has a run which is ok.
+
+    part: see `parts_of`.
+    """
+    is_ok = part["status"] == "ok"
+    return Trainer.of((part[is_ok] if is_ok.any() else part).iloc[0])
 
 
 def variants_table(runs: pd.DataFrame, records: Iterable[Mapping]) -> pd.DataFrame:
     """Compare the baseline of each trainer with the others: a row per number of epochs, variant and metric.
+
+    Of a grid, the cells that differ in one factor alone are compared, and the levels of a factor over all others.
 
     All times are corrected together. `parity` is OTHER_SETTINGS, and `reason` says in which settings the two differ.
     """
@@ -174,7 +222,8 @@ def variants_table(runs: pd.DataFrame, records: Iterable[Mapping]) -> pd.DataFra
     rows = [
         one.compared(metric)
         for group, of_trainer in by_variants(runs_of_variants(runs))
-        for one in _pairs(group, of_trainer, settings)
+        for part in parts_of(of_trainer)
+        for one in _pairs(group, part, settings)
         if len(one.pairs)
         for metric in metrics_of(one, is_longest=one.names["epochs"] == of_trainer["epochs"].max())
     ]
@@ -183,18 +232,22 @@ def variants_table(runs: pd.DataFrame, records: Iterable[Mapping]) -> pd.DataFra
 
 
 def _pairs(group: tuple, runs: pd.DataFrame, records: Mapping[tuple, Mapping]) -> Iterator[PairOfTrainers]:
-    """Yield the baseline of one trainer with each other variant. records: one of each variant and recipe."""
+    """Yield the baseline of one trainer with each other variant of a part. records: one of each variant and recipe."""
     experiment, recipe, _ = group
     first = baseline_of(runs)
     for (epochs,), of_epochs in groups(runs, ["epochs"]):
         others = dict(by_trainer(of_epochs))
         first_runs = others.pop(first, of_epochs[:0])
         for other, other_runs in others.items() if len(first_runs) else ():
-            variants = [own["variant"].iloc[0] for own in (first_runs, other_runs)]
+            both = (first_runs, other_runs)
+            cells = list(dict.fromkeys(pd.concat(both)["cell"]))
+            if not (in_both := [cell for cell in cells if all((own["cell"] == cell).any() for own in both)]):
+                continue
+            variants = [own["settings"][own["cell"] == in_both[0]].iloc[0] for own in both]
             of_both = [records[variant_name(experiment, variant), recipe] for variant in variants]
             names = dict(zip([*GROUP, "epochs", *SIDES], [*group, epochs, first.name, other.name], strict=True))
             parity = {"parity": OTHER_SETTINGS, "reason": _difference(variants, *of_both)}
-            yield PairOfTrainers(names, (first_runs, other_runs), parity)
+            yield PairOfTrainers(names, both, parity, len(cells))
 
 
 def _difference(variants: Iterable[str], *records: Mapping) -> str:
@@ -204,4 +257,5 @@ def _difference(variants: Iterable[str], *records: Mapping) -> str:
         for record in records
     )
     differing = differing_settings(first, second)
-    return f"{listed(variants)} {f'differ in {listed(differing)}' if differing else 'have the same settings'}"
+    which = "Cells" if any(map(levels_of, variants)) else listed(variants)
+    return f"{which} {f'differ in {listed(differing)}' if differing else 'have the same settings'}"

@@ -45,7 +45,7 @@ def draw_training_time(data: Data) -> Figure | None:
     range over repeats.
 
     Training time includes compilation. Lines join only runs that were trained in the same call of snakemake. Disturbed
-    runs enter a median only if all of its runs were disturbed: no line joins such a median, a hollow mark, with others.
+    runs enter a median only if all of its runs were disturbed; no line joins such a median, a hollow mark, with others.
     Dots and bars are moved aside by up to 3 % of their number of epochs.
     """
     unit, seconds = time_unit(data.finished["training_seconds"].max())
@@ -83,7 +83,7 @@ def draw_energy(data: Data) -> Figure | None:
     runs; lines join medians; bars: range over repeats.
 
     Lines join only runs that were trained in the same call of snakemake. Disturbed runs enter a median only if all of
-    its runs were disturbed: no line joins such a median, a hollow mark, with others. Dots and bars are moved aside by
+    its runs were disturbed; no line joins such a median, a hollow mark, with others. Dots and bars are moved aside by
     up to 3 % of their number of epochs.
     """
     most = data.finished["training_joules"].max()
