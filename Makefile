@@ -4,7 +4,8 @@
 PYTHON ?= python3
 CORES ?= 4
 PORT ?= 8000
-REPORT := results/report/index.html
+RESULTS ?= results
+REPORT := $(RESULTS)/report/index.html
 VENV := .venv
 # With an NVIDIA GPU its builds are installed, for the CUDA that its driver runs. GPU=cpu, cuda12 or cuda13 asks for others.
 SET_UP := $(PYTHON) -I envs/set_up.py
@@ -31,14 +32,14 @@ CAMPAIGNS := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/adversary/pla
 all: $(VENV)/.installed ## set up .venv and run the default experiment: some minutes (CORES=4)
 	@$(RUN) snakemake --cores $(CORES) --resources gpu=1
 
-report: ## open the report in a browser, or serve it on localhost if there is no display
+report: ## open the report in a browser, or serve it on localhost if there is no display (RESULTS=results)
 	@test -f $(REPORT) || { echo "$(REPORT): there is no report yet; run make, which writes it" >&2; exit 1; }
 	@if [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ] || [ "$$(uname)" = Darwin ]; then \
-	  $(PYTHON) -m webbrowser "file://$(CURDIR)/$(REPORT)"; \
+	  $(PYTHON) -m webbrowser "file://$(abspath $(REPORT))"; \
 	else \
 	  echo "The report is at http://127.0.0.1:$(PORT)/report/ until Ctrl-C (PORT=: another port)."; \
 	  echo "From another machine, first: ssh -L $(PORT):127.0.0.1:$(PORT) <this machine>"; \
-	  $(PYTHON) -m http.server --bind 127.0.0.1 --directory results $(PORT); \
+	  $(PYTHON) -m http.server --bind 127.0.0.1 --directory "$(RESULTS)" $(PORT); \
 	fi
 
 test: $(VENV)/.installed-dev ## set up and run the tests, except the slow ones below: some minutes

@@ -163,7 +163,8 @@ def test_results_in_another_clone_with_another_seed_are_not_mixed(folder, tmp_pa
     shutil.copytree(folder / "results", clone / "results")
     process = call(clone, "--cores", "2", config={"seed": 7})
     assert process.returncode == 0, process.printed[-3000:]
-    assert "5 outdated results are made again (changed: settings)" in process.printed
+    assert "4 finished runs of victim on digits are trained again (changed: settings)" in process.printed
+    assert "1 outdated result is made again (changed: settings)" in process.printed
     records = [json.loads(path.read_text()) for path in (clone / "results/runs").rglob("record.json")]
     assert Counter(one["settings"]["seed"] for one in records) == {7: 4}
     assert verify(clone, "--data").returncode == 0

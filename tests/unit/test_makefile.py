@@ -46,4 +46,4 @@ def test_the_report_is_opened_in_the_browser_or_served_on_this_machine_alone(tmp
     arguments = ["report", "-f", str(REPOSITORY / "Makefile")]
     assert make(*arguments, cwd=tmp_path, DISPLAY=":0", BROWSER=str(browser)).returncode == 0
     assert (tmp_path / "opened").read_text() == f"file://{page}\n"
-    assert "http.server --bind 127.0.0.1 --directory results 8000" in make("-n", *arguments, cwd=tmp_path).stdout
+    assert 'http.server --bind 127.0.0.1 --directory "results" 8000' in make("-n", *arguments, cwd=tmp_path).stdout

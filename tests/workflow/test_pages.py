@@ -47,7 +47,7 @@ REPLACED = {
         "<dataset>": "flowers",
         "--experiment digits --recipe mnist-mlp-chainer --dataset digits": "--experiment flowers --recipe imagenet-nin "
         "--dataset flowers",
-        "chainer-cpu keras-jax-cpu": "chainer-cpu",
+        "flax-cpu keras-jax-cpu": "chainer-cpu",
         ' --font "Liberation Sans"': "",
         "weights.npz": f"{RESULTS}/weights.npz",
     },
@@ -60,7 +60,7 @@ AFTER = {"photographs.md": "your_own.md", "results.md": "photographs.md", "colum
 MASKS = {
     # Snakemake's own lines, and those on an earlier config, on other work on the machine and on long work
     r"(Using workflow specific profile|Assuming unrestricted|Building DAG|Complete log|Elapsed time).*\n": "",
-    r"\d+ outdated results? (is|are) made again.*\n": "",
+    r"\d+ (outdated result|finished run)s?\b.* again.*\n|.*no longer of.*\n": "",
     r"Disturbed: .*\n\n": "",
     r".*, for \d+ \w+ now\n": "",
     # times, ratios, and differences that depend on the order of sums

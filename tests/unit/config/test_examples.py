@@ -61,6 +61,23 @@ def test_an_example_asks_for_its_dataset_and_says_how_it_is_run(example):
     assert bool(options[1]) == bool(config["experiments"]), "only a training takes a GPU"
 
 
+DOCUMENTS = [
+    *((file.name, file.read_text()) for file in sorted((REPOSITORY / "config").rglob("*.yaml"))),
+    *(
+        (page.name, block)
+        for page in (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md")))
+        for block in re.findall(r"^```yaml\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "text"), [one for one in DOCUMENTS if "\ndatasets:\n" in f"\n{one[1]}"])
+def test_no_shipped_config_changes_a_dataset_of_the_catalogue(name, text):
+    """It would make the runs of all other configs on it outdated. Where the data are is the reader's."""
+    entries = yaml.safe_load(text)["datasets"]
+    assert all(entries[dataset].keys() <= {"folder", "packed"} for dataset in entries.keys() & CATALOGUE.keys())
+
+
 # --- photographs --------------------------------------------------------------------------------------------------
 
 CONFIGS = REPOSITORY / "config"

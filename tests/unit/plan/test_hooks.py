@@ -1,6 +1,7 @@
 """What happens before the first job and after the last, also of a call that fails."""
 
 import io
+import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from campaigns import GROUP, TRAINER, campaign_of, config_of
 
 from trainmark.errors import WORKFLOW_VARIABLE, BusyError, DataError, DeviceError
 from trainmark.frameworks.registry import check_installed
-from trainmark.plan import hooks
+from trainmark.plan import hooks, replaced
 from trainmark.plan.campaign import Campaign
 from trainmark.plan.display import Failure
 from trainmark.plan.matrix import with_devices
@@ -54,7 +55,12 @@ class Job:
 def start(gpu_found=False, local=True, jobs=(), deployed=False, **changes):
     config, catalogue = config_of(**changes)
     campaign = Campaign(with_devices(config, gpu_found), catalogue)
-    return hooks.start_workflow(campaign, config, jobs, gpu_found=gpu_found, local=local, deployed=deployed)
+    return start_of(campaign, jobs, config, gpu_found=gpu_found, local=local, deployed=deployed)
+
+
+def start_of(campaign, jobs, config=None, **options):
+    here = {"gpu_found": False, "local": False, "deployed": False, "stale": {}}
+    return hooks.start_workflow(campaign, config or campaign.config, jobs, **here | options)
 
 
 # --- before the first job -----------------------------------------------------------------------------------------
@@ -123,8 +129,81 @@ def test_kept_records_of_runs_that_are_not_trained_are_removed(campaign):
         Path(record).touch()
     Path(campaign.records[1]).unlink()  # and this one is not trained because the call names other targets
     to_train = Job("train", output=(campaign.records[0],))
-    hooks.start_workflow(campaign, campaign.config, [to_train], gpu_found=False, local=False, deployed=False).close()
+    start_of(campaign, [to_train]).close()
     assert [file.exists() for file in kept] == [True, True, False, False]
+
+
+# --- what a call replaces -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def finished(campaign):
+    """The jobs that would train the four finished runs again, and prepare their dataset."""
+    for record in (
+        *campaign.records,
+        "results/runs/other/mnist-mlp-flux/digits/flax-cpu/epochs-1/repeat-1/record.json",
+    ):
+        Path(record).parent.mkdir(parents=True)
+        Path(record).touch()
+    prepared = Path("results/datasets/digits/prepared/manifest.json")
+    prepared.parent.mkdir(parents=True)
+    prepared.touch()
+    runs = [Job("train", output=(record,)) for record in campaign.records]
+    return [Job("prepare_dataset", {"dataset": "digits"}), *runs]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "stale", "said"),
+    [
+        (slice(0, 0), [], []),
+        (slice(1, 5), ["settings"], ["4 finished runs of small on digits are trained again (changed: settings)"]),
+        (slice(1, 2), [], ["1 finished run of small on digits is trained again"]),  # with --forcerun train
+        (
+            slice(0, 2),
+            [],
+            ["1 finished run of small on digits is trained again (changed: dataset)", "(other) is outdated"],
+        ),
+        (slice(0, 1), [], ["1 finished run of experiments that this config lacks (other) is outdated"]),
+    ],
+)
+def test_finished_runs_that_are_replaced_or_outdated_are_named(campaign, finished, capfd, jobs, stale, said):
+    jobs = finished[jobs]
+    start_of(campaign, jobs, stale=dict.fromkeys(campaign.records, stale) if stale else {}).close()
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == len(said) and all(part in line for part, line in zip(said, lines, strict=True))
+
+
+def test_runs_that_were_asked_for_and_datasets_that_are_not_there_are_not_announced(campaign, finished, capfd):
+    campaign.repeated = set(campaign.order)
+    Path("results/datasets/digits/prepared/manifest.json").unlink()
+    start_of(campaign, finished).close()
+    assert capfd.readouterr().err == ""
+
+
+def test_on_a_terminal_ctrl_c_before_runs_are_replaced_changes_nothing(campaign, finished, monkeypatch):
+    def interrupt(seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(replaced.time, "sleep", interrupt)
+    start_of(campaign, finished).close()  # no terminal: nobody would press a key
+    Path("results/plan.json").unlink()
+    monkeypatch.setattr(hooks.Terminal, "isatty", lambda terminal: True)
+    start_of(campaign, finished[:0]).close()
+    Path("results/plan.json").unlink()
+    with pytest.raises(SystemExit, match="all results are as they were"):
+        start_of(campaign, finished)
+    assert not Path("results/plan.json").exists() and all(map(os.path.exists, campaign.records))
+    start_of(campaign, []).close()  # the folder is free
+
+
+@pytest.mark.parametrize(("job", "name", "said"), [("report", "small", 0), ("train", "x", 0), ("report", "x", 1)])
+def test_the_report_of_another_config_is_not_replaced_without_a_word(campaign, capfd, job, name, said):
+    planned = json.dumps({"config": {"experiments": {f"{name}.adam": {}, "small": {}}}})
+    Path(hooks.PAGE).parent.mkdir(parents=True)
+    Path(hooks.PAGE).touch()
+    Path("results/plan.json").write_text(planned)
+    start_of(campaign, [Job(job)]).close()
+    assert capfd.readouterr().err.count("no longer of x, whose runs stay") == said
 
 
 # --- after the last -----------------------------------------------------------------------------------------------

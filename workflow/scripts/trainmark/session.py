@@ -32,6 +32,7 @@ from trainmark.plan.local_files import with_local_files
 from trainmark.plan.matrix import asks_for_gpus, with_devices
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, read_plan, refuse_other_folders
 from trainmark.plan.products import PLAN_FILE, RECORD_FILE
+from trainmark.plan.replaced import announce
 from trainmark.plan.reruns import runs_to_repeat
 from trainmark.plan.staleness import sources_of_prepared
 from trainmark.variant import split_name
@@ -133,8 +134,10 @@ class Session:
             campaign.repeated = runs_to_repeat(campaign, self._config, self._terminal)
         if not self._module:
             self._display = show_workflow(campaign.order, self._workflow)
-        if self._display and internals.is_dry_run(self._workflow) and internals.hides_jobs(self._workflow):
-            internals.print_one_job_of_each_rule()
+        if self._display and internals.is_dry_run(self._workflow):
+            self._display.before_jobs = self._announce
+            if internals.hides_jobs(self._workflow):
+                internals.print_one_job_of_each_rule()
         if PREVIEW_VARIABLE in os.environ:
             from trainmark.cluster.preview import Preview
 
@@ -352,6 +355,10 @@ class Session:
 
     # --- before and after the jobs ----------------------------------------------------------------------------------
 
+    def _announce(self) -> None:
+        """Print what a call would replace, in a dry run."""
+        announce(self.campaign, internals.jobs_to_run(self._workflow), self._stale, self._terminal, pauses=False)
+
     @refusing
     def start(self) -> None:
         """Prepare the workflow before the first job.
@@ -363,7 +370,7 @@ class Session:
         if internals.is_touch(self._workflow):  # no job makes anything, so temporary files must not be removed either
             internals.keep_temporary_files(self._workflow)
             return
-        from trainmark.plan.hooks import print_stale, start_workflow
+        from trainmark.plan.hooks import start_workflow
 
         gc.freeze()
         gc.enable()
@@ -377,10 +384,10 @@ class Session:
             gpu_found=self._gpu_found,
             local=internals.runs_here(self._workflow),
             deployed=bool(self._methods),
+            stale=self._stale,
         )
         if self._site:
             check_sections(self._site, internals.submitted_rules(self._workflow))
-        print_stale(self._stale, self._terminal)
         if self._display:
             self._display.start(job.wildcards_dict for job in jobs if job.rule.name in products.TRAINING_RULES)
 

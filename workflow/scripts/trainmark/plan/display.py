@@ -124,7 +124,7 @@ class WorkflowDisplay(logging.Handler):
     explain: turns the last error in the log of a failed job into what is printed. Both may be empty.
 
     Its attribute `is_stopping` says whether Snakemake was stopped, by Ctrl-C or a signal. A job that this ends has not
-    failed.
+    failed. `before_jobs` is called when Snakemake knows the jobs, once; the `onstart` of a dry run is not.
     """
 
     def __init__(
@@ -147,6 +147,7 @@ class WorkflowDisplay(logging.Handler):
         self._to_train: dict[str, Mapping[str, str]] = {}
         self.failures: list[Failure] = []
         self.is_stopping = False
+        self.before_jobs: Callable[[], None] | None = None
         self._forecast = Forecast()
         self._done = self._all = self._disturbed = 0
         self._programs: Counter[str] = Counter()
@@ -173,6 +174,9 @@ class WorkflowDisplay(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """See `logging.Handler.emit`. It is called while the handler's lock is held."""
         try:
+            if getattr(record, "event", None) == "run_info" and self.before_jobs:
+                before_jobs, self.before_jobs = self.before_jobs, None
+                before_jobs()
             self._show(record)
         except Exception:  # as logging's own handlers: a line that can't be printed ends no workflow
             self.handleError(record)

@@ -6,13 +6,12 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from trainmark.console import Terminal
+from trainmark.console import Terminal, print_line
 from trainmark.errors import WORKFLOW_VARIABLE, DataError, DeviceError, why
 from trainmark.frameworks.registry import check_installed
 from trainmark.machine.gpus import no_gpu_message
@@ -20,7 +19,7 @@ from trainmark.machine.locks import hold_directory
 from trainmark.machine.ranks import check_launcher
 from trainmark.plan.campaign import Campaign
 from trainmark.plan.display import Failure
-from trainmark.plan.plan_file import PARTIAL_VARIABLE, write_plan
+from trainmark.plan.plan_file import PARTIAL_VARIABLE, plan_if_there, write_plan
 from trainmark.plan.products import (
     PAPER_FOLDER,
     PLAN_FILE,
@@ -30,26 +29,35 @@ from trainmark.plan.products import (
     described,
     prepared_folder,
 )
+from trainmark.plan.replaced import announce
 from trainmark.plan.run import trainer_in
 from trainmark.records.attempts import forget_others, set_aside
+from trainmark.variant import split_name
 
 PAGE = f"{RESULTS}/report/index.html"
-
-OF_NEW_RUNS = {"runs", "records"}
-"""What differs in tables to which runs are added."""
 
 PATH_OPTIONS = {"-s", "--snakefile", "-d", "--directory", "--configfile", "--configfiles"}
 """Options of snakemake whose values are paths."""
 
 
 def start_workflow(
-    campaign: Campaign, config: Mapping, jobs: Sequence[Any], *, gpu_found: bool, local: bool, deployed: bool
+    campaign: Campaign,
+    config: Mapping,
+    jobs: Sequence[Any],
+    *,
+    gpu_found: bool,
+    local: bool,
+    deployed: bool,
+    stale: Mapping[str, list[str]],
 ) -> ExitStack:
     """Lock the directory, check devices and frameworks, write the plan, and set the jobs' environment variables.
+
+    Before anything is written, it prints which results are going to be replaced (`announce`).
 
     config: the checked config, in which devices may still be "auto".
     local: whether the jobs run on this machine.
     deployed: whether Snakemake provides the software of the jobs, through conda or containers.
+    stale: what differs from the config, by the path of the result.
 
     Returns the lock, which the caller must keep. Raises BusyError if another workflow is running in the directory,
     DataError if the results can't be written and, if jobs run here, DeviceError if a GPU or a framework is missing.
@@ -73,6 +81,8 @@ def start_workflow(
                 file=Terminal(sys.stderr),
             )
         _check_writable(Path(RESULTS))
+        _print_replaced_report(campaign, jobs, Terminal(sys.stderr))
+        announce(campaign, jobs, stale, Terminal(sys.stderr))
         write_plan_of(campaign, campaign.missing)
         _tidy_runs(campaign, jobs)
         # These are environment variables and not parameters, because they must not make a result stale.
@@ -95,6 +105,20 @@ def _check_writable(folder: Path) -> None:
             f"the folder {folder.absolute()} can't be written to {why(error, 'make it writable')}, or choose "
             "another directory with snakemake --directory"
         ) from error
+
+
+def _print_replaced_report(campaign: Campaign, jobs: Iterable[Any], stream: Terminal) -> None:
+    """Print a line if the report that is there is of experiments that this call leaves out."""
+    config = plan_if_there(Path(PLAN_FILE)).get("config")
+    planned = config.get("experiments", ()) if isinstance(config, dict) else ()
+    there, now = ({split_name(name)[0] for name in names} for names in (planned, campaign.config["experiments"]))
+    if there - now and Path(PAGE).exists() and any(job.rule.name == "report" for job in jobs):
+        print_line(
+            f"{RESULTS}/report and {RESULTS}/tables are going to be of {', '.join(sorted(now))}, no longer of "
+            f"{', '.join(sorted(there - now))}, whose runs stay; to keep both, give each config a folder: snakemake "
+            "--directory <folder>",
+            stream,
+        )
 
 
 def write_plan_of(campaign: Campaign, missing: Mapping[str, str]) -> None:
@@ -169,17 +193,6 @@ def finish_without(campaign: Campaign, missing: Mapping[str, str], paths: Iterab
     command = [sys.executable, "-m", "snakemake", *without_paths(sys.argv[1:]), *again, *paths]
     # No time limit: figures of any number of runs are drawn, and each job that ends prints a line.
     subprocess.run(command, env=os.environ | {PARTIAL_VARIABLE: "1"}, stdin=subprocess.DEVNULL, check=False)
-
-
-def print_stale(stale: Mapping[str, list[str]], stream: Terminal) -> None:
-    """Print how many results are made again because they do not match the config.
-
-    stale: what differs, by the path of the result. Tables that only lack the runs of this call are not counted.
-    """
-    outdated = (", ".join(names) for names in stale.values() if not OF_NEW_RUNS.issuperset(names))
-    for changes, count in Counter(outdated).most_common():
-        files = f"{count} outdated result{'s are' if count > 1 else ' is'}"
-        print(f"{files} made again (changed: {changes})", file=stream)
 
 
 def print_results(campaign: Campaign, stream: Terminal) -> None:
