@@ -102,11 +102,12 @@ def _paragraph(note: str) -> str:
     return text if text.endswith(".") else f"{text}."
 
 
-POWER_OF_TEN = re.compile(r"(?<![\w.+-])(-?[\d.]+)e([+-]?)0*(\d+)(?![\w.])")
+POWER_OF_TEN = re.compile(r"(?<![\w.+-])(-?[\d.]+)e([+-]?)0*(\d+)(?!\.?\w)")
 
 
 def for_latex(text: str) -> str:
     """A text as LaTeX prints it, without a command of its own, with powers of ten as such; also for a caption."""
+    text = re.sub('"([^"]*)"', "\N{LEFT DOUBLE QUOTATION MARK}\\1\N{RIGHT DOUBLE QUOTATION MARK}", text)
     escaped = "-{}-".join(part.translate(_TABLE) for part in text.split("--"))  # LaTeX would make a dash of two hyphens
     return POWER_OF_TEN.sub(_power, escaped)
 
