@@ -25,7 +25,7 @@ CAMPAIGNS := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/adversary/pla
   test-adversary test-load test-gpu test-benchmarks test-cluster test-environments test-fresh test-real-data certify-networks \
   bench-imagenet bench-loading bench-records bench-verdicts \
   bench-intervals bench-loops bench-own bench-replays bench-workers bench-clipped bench-start bench-cluster bench-matrices \
-  bench-workflow lock gpu-quick prepare images plants honest
+  bench-workflow shown lock gpu-quick prepare images plants honest
 
 ##@ For users
 
@@ -195,6 +195,10 @@ bench-matrices: $(VENV)/.installed-dev ## what snakemake costs for 10,000 runs, 
 # Its processes' times need a quiet machine.
 bench-workflow: $(VENV)/.installed-dev ## how much of an experiment's time its processes take (CONFIG=<file>, or MNIST=<mirror>)
 	@$(BENCHMARK)/workflow_cost.py $(if $(CONFIG),--configfile $(CONFIG)) $(if $(MNIST),--mnist $(MNIST))
+
+# On a quiet machine.
+shown: $(VENV)/.installed-dev ## the table of the README, docs/terminal.md and docs/report.png, from one call of the default experiment: 4 minutes
+	@$(RUN) python tests/shown_campaign.py
 
 bench-cluster: $(VENV)/.installed-dev ## 2,000 short runs through a real Slurm (RUNS= RUNS_PER_JOB=)
 	@$(BENCHMARK)/cluster_runs.py

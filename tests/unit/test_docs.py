@@ -158,6 +158,15 @@ def test_the_index_has_every_page():
     }
 
 
+def test_the_readme_shows_the_call_of_the_page_on_it():
+    """`make shown` writes both, and the picture of its report."""
+    (shown,) = re.findall(r"^```\n(digits: .*?)^```$", README, re.MULTILINE | re.DOTALL)
+    page = (REPOSITORY / "docs" / "terminal.md").read_text(encoding="utf-8").splitlines()
+    assert set(shown.splitlines()) <= set(page)
+    (experiment,) = yaml.safe_load(text_of("config/config.yaml"))["experiments"].values()
+    assert set(experiment["frameworks"]) == {line.split()[0] for line in shown.splitlines() if " cpu   " in line}
+
+
 def test_the_readme_takes_three_minutes():
     text = re.sub(r"```.*?```|\(.*?\)", "", README, flags=re.DOTALL)
     assert len(text.split()) <= 3 * READING_SPEED
