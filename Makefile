@@ -198,7 +198,7 @@ bench-workflow: $(VENV)/.installed-dev ## how much of an experiment's time its p
 
 # On a quiet machine.
 shown: $(VENV)/.installed-dev ## the table of the README, docs/terminal.md and docs/report.png, from one call of the default experiment: 4 minutes
-	@$(RUN) python tests/shown_campaign.py
+	@$(RUN) PYTHONPATH=workflow/scripts python tests/shown_campaign.py
 
 bench-cluster: $(VENV)/.installed-dev ## 2,000 short runs through a real Slurm (RUNS= RUNS_PER_JOB=)
 	@$(BENCHMARK)/cluster_runs.py

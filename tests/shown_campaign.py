@@ -10,11 +10,10 @@ import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 
+from harness import REPOSITORY, environment
 from playwright.sync_api import sync_playwright
 
-REPOSITORY = Path(__file__).resolve().parents[1]
 FOLDER = REPOSITORY / "build" / "shown"
 WIDTH = 1200
 """Of the picture, in pixels."""
@@ -32,9 +31,10 @@ def called() -> tuple[str, float]:
     FOLDER.mkdir(parents=True)
     command = ["snakemake", "--directory", str(FOLDER), "--cores", "4", "--resources", "gpu=1"]
     start = time.monotonic()
-    done = subprocess.run(
-        command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-    )
+    own = environment()  # without settings of libraries, which would be a warning of the report
+    own.pop("PYTHONPATH", None)
+    out = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    done = subprocess.run(command, cwd=REPOSITORY, env=own, check=False, **out)
     if done.returncode:
         sys.exit(done.stdout)
     return done.stdout.replace(str(FOLDER), "/home/me/trainmark"), time.monotonic() - start

@@ -37,8 +37,8 @@ def draw_phases(data: Data) -> Figure | None:
     repeats.
 
     Waiting for the device and the measurement of the peak are left out. Disturbed runs are left out, too, unless all
-    runs of a median were disturbed; then a hollow mark stands at the end of the bar. Of many numbers of epochs, a figure of
-    one column shows 2, and a wider one 4.
+    runs of a median were disturbed; then a hollow mark stands at the end of the bar. Of many numbers of epochs, a
+    figure of one column shows 2, and a wider one 4.
     """
     if data.finished.empty:
         return None
