@@ -138,7 +138,7 @@ def estimate(config: Mapping, catalogue: Mapping, runs: Sequence[Run]) -> str:
             least, most = least * with_audits, most * with_audits
         low, high = low + least / at_once, high + most / at_once
     if len(runs) == unknown.total():
-        return f"no estimate before the first run of {', '.join(unknown)}"
+        return f"no estimate before the first run of {_first_of(unknown)}"
     traces = sum(map(len, compared.values()))
     low += traces * SECONDS_OF_A_TRACE[0] / at_once
     high += traces * SECONDS_OF_A_TRACE[1] / at_once
@@ -147,10 +147,14 @@ def estimate(config: Mapping, catalogue: Mapping, runs: Sequence[Run]) -> str:
     span = " to ".join(dict.fromkeys(map(in_words, (low, high))))
     if not unknown:
         return f"about {span} on this machine, {by}"
-    others = ", ".join(f"{count} of {what}" for what, count in unknown.items())
+    others = f"{unknown.total()} of {_first_of(unknown)}, whose time is not known yet"
     known = len(runs) - unknown.total()
-    others += ", whose time is not known yet"
     return f"about {span} for {known} run{'s' if known > 1 else ''} on this machine, {by}; plus {others}"
+
+
+def _first_of(kinds: Iterable[str]) -> str:
+    first, *others = kinds
+    return f"{first} and others" if others else first
 
 
 def _flops(run: Run, experiment: Mapping, catalogue: Mapping) -> float | None:
