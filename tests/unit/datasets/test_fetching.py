@@ -292,21 +292,23 @@ def test_a_proxy_is_asked_in_the_place_of_the_server(server, target, monkeypatch
 
 
 @pytest.mark.parametrize("mirror", ["{0}/my mirror", "{0}/my mirror/", "~/my mirror", "file://{0}/my%20mirror"])
-@pytest.mark.parametrize("disks", [1, 2])
-def test_a_mirror_that_is_a_folder(tmp_path, target, monkeypatch, mirror, disks):
+@pytest.mark.parametrize("case", ["linked", "on another disk", "small"])
+def test_a_mirror_that_is_a_folder(tmp_path, target, monkeypatch, mirror, case):
     """A link to a file is no danger to the mirror: what is there is not written to."""
+    if case != "small":
+        monkeypatch.setattr(download, "LEAST_LINKED_BYTES", 1)
     monkeypatch.setenv("HOME", str(tmp_path))
     source = put(tmp_path / "disk" / NAME)
     (tmp_path / "my mirror" / "set").mkdir(parents=True)
     (tmp_path / "my mirror" / "set" / NAME).symlink_to(source)
-    if disks == 2:
+    if case == "on another disk":
         monkeypatch.setattr(os, "link", lambda *_: os.stat(tmp_path / "no link"))
     mirror = mirror.format(tmp_path)
     place = f"{mirror.rstrip('/').replace('~', str(tmp_path))}/set/{NAME}"
     put(target, OTHER)
     assert fetch_dataset("set", entry("file:///not-there"), mirror, target.parent) == came_from(place)
     assert target.read_bytes() == source.read_bytes() == CONTENT
-    assert target.samefile(source) is (disks == 1) and not target.is_symlink()
+    assert target.samefile(source) is (case == "linked") and not target.is_symlink()
     assert [path.name for path in target.parent.iterdir()] == [NAME]
 
 

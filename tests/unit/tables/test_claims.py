@@ -57,6 +57,7 @@ def judged(tmp_path_factory):
         ("undecided", {"where": LOSS | {"framework": "d"}, "at_most": 0.9}),
         ("undecided", {"where": {"framework": "busy", **OF_TIMES}, "at_most": 100}),
         ("undecided", {"where": {"framework": "busy", **OF_TIMES}, "at_least": 100}),
+        ("undecided", {"where": RATIO | {"framework": "busy"}, "at_most": 100}),
         ("holds", {"where": LOSS | {"framework": "busy"}, "at_most": 0.9}),
     ],
 )

@@ -49,7 +49,7 @@ def numbers_file(numbers: Iterable[Number]) -> str:
     numbers = list(numbers)
     lines += map(_line, numbers)
     if count := sum(number.disturbed for number in numbers):
-        told = f"{count} numbers are of disturbed runs alone;\\MessageBreak \\string\\tm warns where it prints one"
+        told = f"{count} numbers are of disturbed runs alone;\\MessageBreak \\string\\tm\\space warns of each in use"
         lines.append(f"\\PackageWarningNoLine{{trainmark}}{{{told}}}\n")
     return "".join(lines) + "\\endgroup\n"
 

@@ -21,6 +21,7 @@ from trainmark.plan.campaign import Campaign
 from trainmark.plan.display import Failure
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, plan_if_there, write_plan
 from trainmark.plan.products import (
+    PAPER_FILES,
     PAPER_FOLDER,
     PLAN_FILE,
     RECORD_FILE,
@@ -111,12 +112,14 @@ def _print_replaced_report(campaign: Campaign, jobs: Iterable[Any], stream: Term
     """Print a line if the report that is there is of experiments that this call leaves out."""
     config = plan_if_there(Path(PLAN_FILE)).get("config")
     planned = config.get("experiments", ()) if isinstance(config, dict) else ()
+    paper = Path(PAPER_FOLDER, PAPER_FILES).exists() and not any(job.rule.name == "paper" for job in jobs)
     there, now = ({split_name(name)[0] for name in names} for names in (planned, campaign.config["experiments"]))
     if there - now and Path(PAGE).exists() and any(job.rule.name == "report" for job in jobs):
         print_line(
             f"{RESULTS}/report and {RESULTS}/tables are going to be of {', '.join(sorted(now))}, no longer of "
             f"{', '.join(sorted(there - now))}, whose runs stay; to keep both, give each config a folder: snakemake "
-            "--directory <folder>",
+            "--directory <folder>"
+            + (f". {PAPER_FOLDER} stays of the earlier ones until a call makes it again" if paper else ""),
             stream,
         )
 

@@ -83,7 +83,7 @@ def _folder_problem(name: str, catalogue: Mapping) -> str | None:
     entry = catalogue[name]
     folder = Path(os.path.expanduser(entry["folder"]))
     if not folder.is_dir():
-        return "which is not there; allowed: a folder with the data"
+        return f"which is not there{_looked_in(folder)}; allowed: a folder with the data"
     lists = [folder / os.path.expanduser(file) for file in entry.get("lists", {}).values()]
     if missing := [path for path in lists if not path.is_file()]:
         return f"where {missing[0]} of lists is not there; allowed: lists that are"
@@ -101,10 +101,10 @@ def _file(path: tuple, file: dict[str, Any], fetched: Path, mirrored: Sequence[s
     own = [path_of(address) for address in file["urls"] if not is_web(address)]
     if not own:
         return
-    gone = (path, f"found {own[0]}, which is not there; allowed: a file that is")
+    gone = (path, f"found {own[0]}, which is not there{_looked_in(own[0])}; allowed: a file that is")
     there = [one for one in own if one.is_file()]
     if not {"sha256", "md5"} & file.keys():
-        known = next((one for one in (*there, fetched) if one.is_file()), None)
+        known = next(iter(there), None)  # what was fetched may be of another file, of an earlier name
         file["sha256"] = known and _digest_of(known)
         if known is None:
             yield gone
@@ -120,6 +120,10 @@ def _file(path: tuple, file: dict[str, Any], fetched: Path, mirrored: Sequence[s
         yield (*path, kind), f"{there[0]} has another {kind}; allowed: that of the file"
     elif not has_checksum(fetched, file):
         yield gone
+
+
+def _looked_in(path: Path) -> str:
+    return "" if path.is_absolute() else f" (in {Path.cwd()})"
 
 
 def _digest_of(path: Path) -> str:

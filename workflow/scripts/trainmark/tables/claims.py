@@ -6,6 +6,7 @@ import pandas as pd
 
 from trainmark.errors import did_you_mean
 from trainmark.parity.compare import REFUSED
+from trainmark.tables.comparability import is_withheld_for_disturbance
 from trainmark.tables.comparisons import NOT_DISTINGUISHABLE, VERDICTS
 from trainmark.tables.formatting import counted, format_number, number_in_words, unit_in_words
 from trainmark.tables.tables import SETTING, rows_of
@@ -29,8 +30,8 @@ def claims_table(claims: Iterable[Mapping], numbers: pd.DataFrame, parity: pd.Da
     numbers: from `tidy.numbers_table`. parity: from `parity_table`.
 
     A claim "holds" if all of its number's interval, or the range of its runs, is within the bounds, and "fails" if all
-    of it is outside. It is "undecided" if the interval contains a bound or all runs were disturbed, and "wrong" if it
-    names no number, several, or one that is refused or withheld.
+    of it is outside. It is "undecided" if the interval contains a bound, or other work disturbed
+    its runs or too many pairs, and "wrong" if it names no number, several, or one that is refused.
     """
     rows = []
     for claim in claims:
@@ -56,6 +57,10 @@ def _judged(claim: Mapping, numbers: pd.DataFrame) -> dict:
     row = _row(where, numbers)
     if isinstance(row, str):
         return {"status": WRONG, "sentence": row}
+    if row["value"] is None:
+        why = row["verdict"] or "it was not measured"
+        status = "undecided" if is_withheld_for_disturbance(why) else WRONG
+        return {"status": status, "sentence": f"there is no number: {why}"}
     status, sentence = _verdict_of(claim, row) if "verdict" in claim else _within_bounds(claim, row)
     return {"status": status, "sentence": sentence} | {name: row[name] for name in COLUMNS[3:]}
 
@@ -75,10 +80,7 @@ def _row(where: Mapping, numbers: pd.DataFrame) -> dict | str:
         keys = [*SETTING, "compared_with", "metric", "statistic"]
         unlike = [f"{key} ({', '.join(map(str, values))})" for key in keys if len(values := rows[key].unique()) > 1]
         return f"it names {len(rows)} numbers, which differ in {' and '.join(unlike)}; allowed: one of each"
-    row = rows_of(rows)[0]
-    if row["value"] is None:
-        return f"there is no number: {row['verdict'] or 'it was not measured'}"
-    return row
+    return rows_of(rows)[0]
 
 
 def _verdict_of(claim: Mapping, row: Mapping) -> tuple[str, str]:

@@ -69,6 +69,11 @@ def withheld_for_disturbance(reasons: pd.Series, measured: int, needed: int) -> 
     return f"{WITHHELD}{len(disturbed)} of {pairs} pairs disturbed ({', '.join(causes)})"
 
 
+def is_withheld_for_disturbance(verdict: str) -> bool:
+    """Whether a verdict is one of `withheld_for_disturbance`."""
+    return verdict.startswith(WITHHELD) and DISTURBED in verdict
+
+
 def withheld_for_machines(pairs: pd.DataFrame) -> str | None:
     """Say that a verdict is withheld because the runs of a pair had different machines or settings; None if it is not.
 

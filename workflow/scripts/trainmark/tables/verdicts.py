@@ -8,7 +8,7 @@ import pandas as pd
 
 from trainmark.parity.compare import REFUSED
 from trainmark.parity.sentences import EQUAL
-from trainmark.tables.comparability import DISTURBED, WITHHELD
+from trainmark.tables.comparability import is_withheld_for_disturbance
 from trainmark.tables.comparisons import NOT_DISTINGUISHABLE, OTHER_SETTINGS
 from trainmark.tables.formatting import format_ratio
 
@@ -45,7 +45,7 @@ def why_not_distinguishable(row: Mapping) -> str:
 
 def reasons_beside_verdict(row: Mapping) -> str:
     """Why pairs were left out; "" if the verdict says so itself, as in "withheld: 6 of 6 pairs disturbed"."""
-    return "" if row["verdict"].startswith(WITHHELD) and DISTURBED in row["verdict"] else row["left_out_reasons"]
+    return "" if is_withheld_for_disturbance(row["verdict"]) else row["left_out_reasons"]
 
 
 def absent_word(verdict: str) -> str:

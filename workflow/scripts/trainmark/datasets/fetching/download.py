@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urljoin
 
@@ -34,6 +35,9 @@ certificate (other) is not tried again.
 
 BREAKS_IN_A_ROW = 5
 """Answers that may break off without a new byte, after which a source is given up."""
+
+LEAST_LINKED_BYTES = 1 << 26
+"""Local files of this size take no second place on the disk. Smaller ones are copied: their owner may edit them."""
 
 CHUNK_BYTES = 1 << 14
 """Bytes that may be lost when an answer breaks off."""
@@ -135,7 +139,7 @@ def _in_words(error: Exception) -> str:
 
 
 def _copy(address: str, target: Path, file: Mapping) -> None:
-    """Hard-link the target to a file of a folder, or copy it where that is not possible, as between two disks."""
+    """Copy a file of a folder to the target, or hard-link it if it is large and on the same disk."""
     source = path_of(address).resolve()
     try:
         if not has_checksum(source, file):
@@ -143,11 +147,12 @@ def _copy(address: str, target: Path, file: Mapping) -> None:
     except OSError as error:
         raise DataError(f"can't be read {why(error)}") from error
     target.unlink(missing_ok=True)
-    try:
-        os.link(source, target)
-    except OSError:
-        with written_whole(target) as part:
-            shutil.copyfile(source, part)
+    with suppress(OSError):
+        if source.stat().st_size >= LEAST_LINKED_BYTES:
+            os.link(source, target)
+            return
+    with written_whole(target) as part:
+        shutil.copyfile(source, part)
 
 
 # --- the web ------------------------------------------------------------------------------------------------------
