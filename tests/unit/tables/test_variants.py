@@ -96,7 +96,8 @@ def test_a_grid_compares_cells_that_differ_in_one_factor_and_the_levels_of_a_fac
     means -= (seconds.loc["0.rule-a.size-1"] + seconds.loc["0.rule-a.size-2"]) / 2
     assert of_rule["ratio"] == pytest.approx(estimate(np.exp(means)))
     assert set(table["reason"]) == {
-        "Cells differ in optimizer.rule and optimizer.learning_rate", "Cells have the same settings",
+        "Cells that are compared with each other differ in optimizer.rule and optimizer.learning_rate",
+        "Cells that are compared with each other have the same settings",
     }  # fmt: skip
 
 

@@ -420,19 +420,25 @@ def _claims(config: Mapping) -> Findings:
         if claim.get("at_least", 0) > claim.get("at_most", claim.get("at_least", 0)):
             yield (*path, "at_least"), f"found {claim['at_least']}, which is more than at_most"
         for key, values in known.items():
-            if key in where and where[key] not in values:
+            value = where.get(key)
+            named = str(value).partition(" with ")[0] if key == "framework" else value  # chainer with adam: of variants
+            if key in where and named not in values:
                 allowed = ", ".join(map(str, values))
-                yield (*path, "where", key), f"found {format_value(where[key])}; allowed: {allowed}"
+                yield (
+                    (*path, "where", key),
+                    f"found {format_value(value)}; allowed: {allowed}{did_you_mean(named, values)}",
+                )
 
 
 def _known_values(config: Mapping) -> dict[str, list]:
     """Return the values that the experiments have, by column."""
-    known: dict[str, list] = {key: [] for key in (*OF_PAIRS, "epochs", "workers")}
+    known: dict[str, list] = {key: [] for key in (*OF_PAIRS, "framework", "epochs", "workers")}
     for name, experiment in config["experiments"].items():
         commands = list(experiment["commands"])
         known["experiment"] += [name, split_name(name)[0]]
         known["recipe"] += [*experiment["recipes"], *commands]
         known["dataset"] += [*experiment["datasets"], *([DATASET] if commands else [])]
+        known["framework"] += [*experiment["frameworks"], *([FRAMEWORK] if commands else [])]
         known["epochs"] += experiment["epochs"]
         known["workers"] += experiment["workers"]
     return {key: list(dict.fromkeys(values)) for key, values in known.items()}

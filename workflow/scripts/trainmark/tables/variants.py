@@ -257,5 +257,5 @@ def _difference(variants: Iterable[str], *records: Mapping) -> str:
         for record in records
     )
     differing = differing_settings(first, second)
-    which = "Cells" if any(map(levels_of, variants)) else listed(variants)
+    which = "Cells that are compared with each other" if any(map(levels_of, variants)) else listed(variants)
     return f"{which} {f'differ in {listed(differing)}' if differing else 'have the same settings'}"
