@@ -163,12 +163,10 @@ def did_you_mean(value: object, names: Iterable[str], also_called: Mapping[str, 
 
     also_called: names by what else they are called, in lower case.
     """
-    known = {str(name).lower(): name for name in names}
-    meant = (also_called or {}).get(text := str(value).lower(), text)
-    near = [
-        known[one] for one in (get_close_matches(text, known, n=1) if meant.lower() not in known else [meant.lower()])
-    ]
-    return f"; did you mean {near[0]}?" if near and near[0] != value else ""
+    known, text = {str(name).lower(): name for name in names}, str(value).lower()
+    meant = (also_called or {}).get(text, text).lower()
+    near = [meant] if meant in known else get_close_matches(text, known, n=1)
+    return f"; did you mean {known[near[0]]}?" if near and known[near[0]] != value else ""
 
 
 def why_not_made(cls: Any, given: Collection[str]) -> str | None:

@@ -13,6 +13,9 @@ import yaml
 SEPARATOR = "."
 """Between the names of an experiment and a variant, and between the factors of a cell. No other name contains it."""
 
+NAMED_AFTER = " with "
+"""Between the framework and the variant in the name of a trainer."""
+
 
 Group = tuple[str, str, str]
 """Experiment, recipe and dataset."""

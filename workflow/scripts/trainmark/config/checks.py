@@ -38,7 +38,7 @@ from trainmark.recipes.recipe import (
 )
 from trainmark.recipes.weights_file import initial_weights_file, why_unfit
 from trainmark.trainer import DEVICES, STOCK, TUNED, Trainer, trainers_of
-from trainmark.variant import expanded, split_name, variant_name
+from trainmark.variant import NAMED_AFTER, expanded, split_name, variant_name
 
 Findings = Iterator[Finding]
 
@@ -421,7 +421,7 @@ def _claims(config: Mapping) -> Findings:
             yield (*path, "at_least"), f"found {claim['at_least']}, which is more than at_most"
         for key, values in known.items():
             value = where.get(key)
-            named = str(value).partition(" with ")[0] if key == "framework" else value  # chainer with adam: of variants
+            named = str(value).partition(NAMED_AFTER)[0] if key == "framework" else value
             if key in where and named not in values:
                 allowed = ", ".join(map(str, values))
                 yield (

@@ -20,6 +20,9 @@ SUSPENDED_SECONDS = 0.1
 
 FOREIGN_LOAD = "foreign load"
 
+MOST_PROGRAMS = 3
+"""The most programs that are named as foreign load."""
+
 WORDS = {
     FOREIGN_LOAD: "other work{programs} took {value:.1%} of its CPUs",
     "steal": "the host of this virtual machine took {value:.1%} of its CPUs",

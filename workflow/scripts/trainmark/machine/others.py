@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import psutil
 
-MOST = 3
-"""The most programs that are named."""
+from trainmark.machine.disturbance import MOST_PROGRAMS
 
 LEAST_SHARE = 0.1
 """Programs that used a smaller part of the time of all others are not named."""
@@ -65,7 +64,9 @@ def busiest(before: Processes, after: Processes, cpus: Iterable[int], own: int |
             seconds = process.cpu_seconds - earlier
             used[OTHER_JOBS if workflow in line else process.name] += max(seconds, 0.0)  # type: ignore[assignment]
     least = max(LEAST_SECONDS, LEAST_SHARE * sum(used.values()))
-    return [{"name": name, "cpu_seconds": seconds} for name, seconds in used.most_common(MOST) if seconds >= least]
+    return [
+        {"name": name, "cpu_seconds": seconds} for name, seconds in used.most_common(MOST_PROGRAMS) if seconds >= least
+    ]
 
 
 def _line(number: int, processes: Mapping[int, Process]) -> list[int]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from trainmark import errors
 from trainmark.console import CLEAR_LINE, Terminal, in_words, print_line
-from trainmark.machine.disturbance import FOREIGN_LOAD, mostly
+from trainmark.machine.disturbance import FOREIGN_LOAD, MOST_PROGRAMS, mostly
 from trainmark.plan import internals
 from trainmark.plan.environments import where_to_add
 from trainmark.plan.forecast import Forecast
@@ -35,9 +35,6 @@ BAR_CHARACTERS = 20
 
 DISTURBED_RUNS = 3
 """After so many runs that other work disturbed, a line says which programs that was, and how to go on without them."""
-
-MOST_PROGRAMS = 3
-"""The most programs that this line names."""
 
 LOG_TAIL_BYTES = 20_000
 """Size of the part at the end of a log that is read."""

@@ -24,6 +24,7 @@ from trainmark.recipes.command import DATASET, FRAMEWORK
 from trainmark.tables.comparability import (
     CENSORED_PAIR,
     RUN_COLUMNS,
+    WITHHELD,
     count_reasons,
     exclusion_reasons,
     notes,
@@ -374,7 +375,7 @@ def _withheld_for_cells(ratios: Iterable[Sequence[float]]) -> str | None:
     """Say that a verdict on a mean of cells is withheld, because it would hide opposite ones; None if it is not."""
     intervals = [paired.interval() for paired in map(paired_ratios, ratios) if paired]
     opposite = any(low > 1 for low, _ in intervals) and any(high < 1 for _, high in intervals)
-    return "withheld: some cells have a ratio above 1, others one below 1" if opposite else None
+    return f"{WITHHELD}some cells have a ratio above 1, others one below 1" if opposite else None
 
 
 def _with_all_cells(pairs: pd.DataFrame, cells: int) -> pd.DataFrame:

@@ -7,8 +7,8 @@ import pandas as pd
 from trainmark.recipes.command import DATASET
 from trainmark.tables.comparisons import COMPARED
 from trainmark.tables.tables import GROUP, SETTING, rows_of, timed_runs
-from trainmark.tables.variants import NAMED_AFTER
 from trainmark.trainer import Trainer
+from trainmark.variant import NAMED_AFTER
 
 ESTIMATES = ("speed_up", "low", "high")
 """The speed-up, and the ends of its 95 % interval."""

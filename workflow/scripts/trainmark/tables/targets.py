@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from trainmark.tables.paired import LEVEL
-from trainmark.tables.tables import GROUP, groups, longest_runs, timed_runs
+from trainmark.tables.tables import GROUP, are_disturbed, groups, longest_runs, timed_runs
 from trainmark.trainer import TRAINER
 
 COLUMNS = [
@@ -37,7 +37,7 @@ def targets_table(runs: pd.DataFrame) -> pd.DataFrame:
         mean, deviation = (kept.mean(), kept.std()) if len(kept) else (None, None)
         counts = [longest["target_accuracy"].iloc[0], len(longest), len(reached)]
         with_times = longest[longest["training_seconds"].notna()]
-        counts.append(bool(len(with_times)) and bool((with_times["disturbed"] != "").all()))
+        counts.append(are_disturbed(with_times))
         rows.append([*values, *counts, *_median_seconds(with_times), mean, deviation])
     numbers = COLUMNS[-5:]
     return pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(numbers, "float64"))

@@ -32,13 +32,10 @@ from trainmark.tables.formatting import listed
 from trainmark.tables.tables import GROUP, by_trainer, groups
 from trainmark.tables.waiting import SHARES
 from trainmark.trainer import Trainer
-from trainmark.variant import cell_name, levels_of, split_name, variant_name
+from trainmark.variant import NAMED_AFTER, cell_name, levels_of, split_name, variant_name
 
 TRAINED_BY = ["trained_by", "device", "loop"]
 """The columns of the trainer of a run of a variant, without the variant and the number of workers."""
-
-NAMED_AFTER = " with "
-"""Between the framework and the variant in the name of a trainer."""
 
 
 NO_OTHER_LOSSES = ("loader", "input.crop", "input.mean_window", "input.random_crop")
