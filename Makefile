@@ -46,7 +46,7 @@ test: $(VENV)/.installed-dev ## set up and run the tests, except the slow ones b
 	@$(RUN) $(PYTEST) $(QUICK) $(TESTS)
 
 paper: $(VENV)/.installed ## write numbers, tables and figures of the results for a paper in LaTeX: results/paper
-	@$(RUN) snakemake --cores 2 results/paper
+	@$(RUN) snakemake --cores 2 paper
 
 paper-archive: $(VENV)/.installed ## pack the results with config, source and checksums for a data repository: paper-archive.zip
 	@$(RUN) python3 workflow/scripts/archive.py

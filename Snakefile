@@ -19,15 +19,17 @@ if not workflow.overwrite_configfiles:
 
 
 rule all:
-    """Every run, table and figure, and the report of the experiments in the config; every dataset that it names."""
+    """Every run, table and figure, and the report of the experiments in the config; every dataset under `prepare`."""
     input:
-        report=["results/report/index.html", "results/summary.json"] if CAMPAIGN.runs else [],
-        certificates=CAMPAIGN.certificates,
-        evaluations=CAMPAIGN.evaluations,
-        tables=TABLE_FILES if CAMPAIGN.runs else [],
-        figures=CAMPAIGN.figures,
-        datasets=CAMPAIGN.products,
-        claims=CHECKED_CLAIMS if CAMPAIGN.config["claims"] else [],
+        report=reported([*REPORT_FILES, CAMPAIGN.report_made]) if CAMPAIGN.reports else [],
+        tables=reported([*TABLE_FILES, CAMPAIGN.tables_made]) if CAMPAIGN.reports else [],
+        figures=reported(CAMPAIGN.figures) if CAMPAIGN.reports else [],
+        claims=CHECKED_CLAIMS if CAMPAIGN.reports and CAMPAIGN.config["claims"] else [],
+        certificates=final(CAMPAIGN.certificates) if CAMPAIGN.reports else [],
+        evaluations=final(CAMPAIGN.evaluations) if CAMPAIGN.reports else [],
+        tunings=final(CAMPAIGN.tunings) if CAMPAIGN.reports else [],
+        records=SESSION.asked_records,
+        datasets=final(CAMPAIGN.prepared),
 
 
 include: f"{RULES}/data.smk"

@@ -1,12 +1,11 @@
 """Runs of commands for tests: the real script, on small Python programs, without a workflow."""
 
 import hashlib
-import json
 import subprocess
 import sys
 from pathlib import Path
 
-from harness import REPOSITORY, environment
+from harness import REPOSITORY, environment, write_job
 
 from trainmark.config.load import shipped_files, with_defaults
 
@@ -38,20 +37,10 @@ def run_script(folder: Path, program: str = "", *, epochs=2, settings=SETTINGS, 
     files_folder.mkdir(parents=True, exist_ok=True)
     (files_folder / "program.py").write_text(text)
     file = {"path": "program.py", "urls": ["program.py"], "sha256": hashlib.sha256(text.encode()).hexdigest()}
-    options = {
-        "experiment": "e",
-        "recipe": "c",
-        "command": json.dumps(command_with_defaults(files=[file], **keys)),
-        "files-folder": files_folder,
-        "dataset": "own_data",
-        "trainer": "command-cpu",
-        "epochs": epochs,
-        "repeat": 1,
-        "settings": json.dumps(settings),
-        "log": folder / "log",
-        "out": folder / "record.json",
-    }
-    options |= {"image": image} if image else {}
+    of = "e/c/own_data/command-cpu"
+    write_job(folder, of, {"sources": "sources.json"}, settings, command_with_defaults(files=[file], **keys))
+    options = {"plan": folder / "plan.json", "run": f"{of}/epochs-{epochs}/repeat-1"}
+    options |= {"log": folder / "log", "out": folder / "record.json"} | ({"image": image} if image else {})
     command = [sys.executable, str(REPOSITORY / "workflow" / "scripts" / "run_command.py")]
     command += [word for name, value in options.items() for word in (f"--{name}", str(value))]
     here = environment(**{MARK: str(folder), "TRAINMARK_LOCK_FOLDER": str(folder / "locks")})

@@ -40,7 +40,7 @@ def pytest_configure(config):
 APART = ("test_contract", "test_networks")
 """Files of few and long tests, which share nothing: each goes to the worker that is free."""
 
-LOOK_AT_TINY = ("test_end_to_end", "test_owned_devices", "test_refusals", "test_ways_of_calling")
+LOOK_AT_TINY = ("test_end_to_end", "test_owned_devices", "test_refusals")
 """Files that share a workflow: they go to one worker, so that it runs once."""
 
 

@@ -22,6 +22,7 @@ from records_for_tests import (
     evaluation_entry,
     held_from,
     out_of_memory,
+    place_of,
     record,
     retimed,
     timed_tuning,
@@ -32,10 +33,10 @@ from trainmark.config.load import keys_that_decide, load_config
 from trainmark.files.seal import sealed
 from trainmark.plan.campaign import Campaign
 from trainmark.plan.figures import known_figures
-from trainmark.plan.matrix import certified_groups, with_devices
+from trainmark.plan.jobs import make_plan
+from trainmark.plan.matrix import with_devices
 from trainmark.plan.plan_file import read_plan, write_plan
-from trainmark.plan.products import evaluation_files, tuning_files
-from trainmark.plan.run import CERTIFICATE_FILE, Run
+from trainmark.plan.run import Run
 from trainmark.recipes.command import FRAMEWORK as COMMAND
 from trainmark.records.result import command_result, result
 from trainmark.records.step_losses import encode_step_losses, step_losses
@@ -243,7 +244,8 @@ def _of_command(made, command):
     training_seconds = sum(entry["seconds"] for entry in curves)
     without_compilation = made["wall_seconds"] - made["phases_seconds"]["compilation"]
     return changed(made, {
-        "network": None, "dataset.samples": {}, "inputs.recipe": command, "weights": None, "curves": curves,
+        "network": None, "dataset.samples": {}, "inputs.recipe": command, "inputs.dataset": None, "weights": None,
+        "curves": curves, "provenance.code.dataset": ...,
         "counted": dict.fromkeys(made["counted"], 0), "result": command_result(curves, training_seconds),
         "phases_seconds.compilation": 0, "wall_seconds": without_compilation,
     })  # fmt: skip
@@ -284,36 +286,37 @@ def write_campaign(name: str, folder: Path, *, drawn: bool = True) -> None:
     fabricated = CAMPAIGNS[name]
     campaign = campaign_of(fabricated.experiments)
     failed = {run.id: "its job failed" for run in campaign.runs if fabricated.happened(run) == "missing"}
-    campaign = Campaign(campaign.config, campaign.catalogue, failed)
+    campaign = campaign_of(fabricated.experiments, failed)
     records = list(_records(fabricated, campaign))
     write_sources(folder, campaign, records, fabricated.parities)
     _write_evaluations(folder, campaign, records)
-    for file in tuning_files(campaign.config, campaign.runs):
-        _write_tuning(folder / "tuning" / file, records)
+    for of, job in campaign.plan["jobs"].items():
+        if file := job["files"].get("tuning"):
+            _write_tuning(folder / file, of, records)
     collect(folder)
     draw(folder, processes=2, drawn=drawn)
     report(folder)
 
 
-def campaign_of(experiments: Mapping[str, Mapping]) -> Campaign:
-    """The campaign of these experiments on a machine with a GPU."""
+def campaign_of(experiments: Mapping[str, Mapping], missing: Mapping[str, str] | None = None) -> Campaign:
+    """The campaign of these experiments on a machine with a GPU. missing: why a run has no record, by run id."""
     config, catalogue = load_config([], {"experiments": experiments})
-    return Campaign(with_devices(config, gpu_found=True), catalogue)
+    return Campaign(make_plan(with_devices(config, gpu_found=True), catalogue, missing=missing))
 
 
 def write_sources(
     folder: Path, campaign: Campaign, records: Iterable[Mapping], parities: Mapping[str, Mapping[tuple[str, str], str]]
 ) -> None:
     """Write the plan, the records, the certificates and the prepared dataset. parities: see `Fabricated`."""
+    places = {}
     for made in records:
-        _write(folder / "runs" / made["run"]["id"] / "record.json", made)
-    for group, trainers in certified_groups(campaign.runs).items():
-        file = CERTIFICATE_FILE.format_map(dict(zip(GROUP, group, strict=True)))
-        _write(folder / "certificates" / file, certificate_of(group, trainers, parities.get(group[0], {})))
-    write_prepared(folder / "datasets" / "digits")
-    write_plan(
-        folder / "plan.json", campaign.config, [run.id for run in campaign.runs], campaign.order, campaign.missing
-    )
+        places[made["run"]["id"]] = place_of(made)
+        _write(folder / place_of(made), made)
+    for name, one in campaign.plan["certificates"].items():
+        group, trainers = tuple(name.split("/")), map(Trainer.parse, one["trainers"])
+        _write(folder / one["file"], certificate_of(group, [*trainers], parities.get(group[0], {})))
+    write_prepared(folder / campaign.plan["datasets"]["digits"]["folder"])
+    write_plan(folder / "plan.json", campaign.plan | {"records": places})
 
 
 def _write(file: Path, content: Mapping) -> None:
@@ -329,20 +332,20 @@ def write_prepared(folder: Path) -> None:
 
 def _write_evaluations(folder: Path, campaign: Campaign, records: list[dict]) -> None:
     """Write the cross-evaluations: each trainer evaluates the runs of the one before it."""
-    for group, trainers in certified_groups(campaign.runs).items():
-        for before, trainer in zip(trainers, [*trainers[1:], trainers[0]], strict=True):
-            (file,) = evaluation_files(campaign.config, {group: [trainer]})
-            evaluated = {
-                made["run"]["id"]: evaluation_entry(made, trainer=str(trainer))
-                for made in records
-                if (*map(made["run"].get, GROUP), Trainer.of(made["run"])) == (*group, before) and made["weights"]
-            }
-            _write(folder / "evaluations" / file, sealed({"trainer": str(trainer), "runs": evaluated}))
+    evaluator = {record: of for of, one in campaign.plan["evaluations"].items() for record in one["records"]}
+    evaluated: dict[str, dict] = {of: {} for of in campaign.plan["evaluations"]}
+    for made in records:
+        run_id = made["run"]["id"]
+        if made["weights"] and (of := evaluator.get(campaign.plan["records"][run_id])):
+            evaluated[of][run_id] = evaluation_entry(made, trainer=of.split("/")[-1])
+    for of, runs in evaluated.items():
+        content = {"trainer": of.split("/")[-1], "runs": runs}
+        _write(folder / campaign.plan["evaluations"][of]["file"], sealed(content))
 
 
-def _write_tuning(path: Path, records: list[dict]) -> None:
+def _write_tuning(path: Path, of: str, records: list[dict]) -> None:
     """Write a timed tuning of three steps, with the settings of the runs that it was for."""
-    *group, name = path.with_suffix("").parts[-1 - len(GROUP) :]
+    *group, name = of.split("/")
     trainer = Trainer.parse(name)
     settings = next(made["settings"] for made in records if Trainer.of(made["run"]) == trainer)
     tuning = timed_tuning((0.85, 0.8, 0.9), settings=settings, framework=trainer.framework)

@@ -14,6 +14,9 @@ import yaml
 
 from trainmark.config import load
 from trainmark.machine.variables import HARMLESS, is_read
+from trainmark.plan.code_digests import run_code
+from trainmark.plan.plan_file import write_plan
+from trainmark.trainer import Trainer
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 FRAMEWORKS = [
@@ -67,6 +70,20 @@ def settings(**changes):
     return {key: keys[key]["default"] for key in load.keys_that_decide(("training", "record"))} | changes
 
 
+def write_job(folder, of, files, settings, recipe, dataset=None, **experiment):
+    """Write a plan with one job for a script that is started without a workflow.
+
+    of: experiment/recipe/dataset/trainer. files: what it reads, relative to the folder. recipe: its values, or the
+    command. experiment: keys of the experiment that are no settings of the job.
+    """
+    name, of_recipe, _, trainer = of.split("/")
+    inputs = {"recipe": recipe, "initial_weights_sha256": None, "dataset": dataset}
+    code = run_code(of_recipe, Trainer.parse(trainer))
+    job = {"settings": settings, "inputs": inputs, "code": code, "files": files}
+    plan = {"config": {"experiments": {name: experiment}}, "order": [], "records": {}, "jobs": {of: job}}
+    write_plan(folder / "plan.json", plan | {"certificates": {}, "evaluations": {}})
+
+
 def calling(script):
     """The text of a program that runs a Python script of the tests, which need not be executable."""
     return f'#!/bin/sh\nexec "{sys.executable}" "{script}" "$@"\n'
@@ -111,6 +128,24 @@ def finish(folder, *arguments, **extra):
     process = snakemake(folder, *arguments, **extra)
     assert process.returncode == 0, process.printed[-6000:]
     return process.printed
+
+
+def planned(folder, *arguments, **extra):
+    """How many jobs of each rule the next call would run, without that of the rule all."""
+    printed = finish(folder, *arguments, "-n", "--configfile", "experiment.yaml", **extra)
+    counts = dict(re.findall(r"^(\w+) +(\d+)$", printed, re.MULTILINE))
+    return {rule: int(count) for rule, count in counts.items() if rule not in ("all", "total")}
+
+
+def keyed(folder, path):
+    """The one result at a path in the results of `folder`, in which `*` stands for the key."""
+    (found,) = (folder / "results").glob(path)
+    return found
+
+
+def record_file(folder, run_id):
+    """The record of a run."""
+    return keyed(folder, f"runs/{run_id}/*/record.json")
 
 
 def run_script(name, *arguments, **options):

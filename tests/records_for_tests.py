@@ -11,8 +11,8 @@ from trainmark.machine.disturbance import disturbance, disturbance_of
 from trainmark.machine.watch import COUNTED
 from trainmark.parity import certificate
 from trainmark.parity.epoch_check import LOSSES, UPDATE
+from trainmark.plan.keys import key_of_record
 from trainmark.plan.run import Run
-from trainmark.records import inputs
 from trainmark.records.record import PHASES, SCHEMA_VERSION
 from trainmark.records.resolved import batch_size_of, epoch_steps_of
 from trainmark.records.result import peak_shares, result
@@ -21,7 +21,7 @@ from trainmark.tables.tables import GROUP, read_records, runs_table
 from trainmark.trainer import TRAINER, Trainer
 
 CODE = {"sha256": "c" * 16, "shared": "a" * 16}
-"""The code of runs and certificates."""
+"""The code of runs and certificates; that of a training also names the one that prepared its dataset."""
 
 DIVERGED = {"kind": "nan", "epoch": 1, "step": 1, "last_finite_loss": None}
 
@@ -146,8 +146,9 @@ def record(
             "name": run.get("dataset", "digits"),
             "content_sha256": "0" * 64,
             "samples": {"train": 1438, "test": 360},
+            "mean_sha256": None,
         },
-        "inputs": {"recipe": copy.deepcopy(RECIPE)},
+        "inputs": {"recipe": copy.deepcopy(RECIPE), "initial_weights_sha256": None, "dataset": "d" * 8},
         "status": "ok",
         "diverged": None,
         "out_of_memory": None,
@@ -264,7 +265,7 @@ def _provenance(framework, device, gpu):
         "python": "3.11",
         "platform": "Linux",
         "trainmark": "0.1.0",
-        "code": dict(CODE),
+        "code": CODE | {"dataset": "b" * 8},
         "git_commit": None,
         "git_clean": None,
         "started": "2025-01-01T00:00:00+00:00",
@@ -397,12 +398,13 @@ def compiling(record, seconds):
 
 
 def resealed(record):
-    """A record with the digests of what it holds now: what a forger who knows them would write."""
-    with suppress(LookupError, TypeError):  # of a record that is broken otherwise
-        asked = dict.fromkeys(inputs.FILES) | {key: value for key, value in record["inputs"].items() if key != "sha256"}
-        parts = record["settings"], record["dataset"], record["provenance"]["code"]
-        record["inputs"] = asked | {"sha256": inputs.digest_of_inputs(asked, *parts)}
+    """A record with the digest of what it holds now: what a forger who knows it would write."""
     return record | {"sha256": digest_of(record)}
+
+
+def place_of(record):
+    """The path of a record in a results folder, by what it says that it was made from."""
+    return f"runs/{record['run']['id']}/{key_of_record(record)}/record.json"
 
 
 def certificates_of(runs, parities=None):
@@ -467,11 +469,11 @@ def _certified_pair(first, second, parity):
 
 
 def written_tables(folder: Path, *records, evaluations=()):
-    """(records by path, table of the runs) of these records, written under `folder` and read against the schema."""
-    ids = [one["run"]["id"] for one in records]
+    """(records by path, table of the runs) of these records, written to a results folder and read."""
+    paths = {one["run"]["id"]: place_of(one) for one in records}
     for one in records:
-        path = folder / one["run"]["id"] / "record.json"
+        path = folder / place_of(one)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(one))
-    by_path = read_records(folder, ids)
-    return by_path, runs_table(by_path, ids, evaluations)
+    by_path = read_records(folder, paths)
+    return by_path, runs_table(by_path, list(paths), evaluations)

@@ -14,6 +14,7 @@ from trainmark.records.step_losses import step_losses
 from trainmark.tables.curves import reached_target
 from trainmark.tables.epoch_checks import ordered_epochs
 from trainmark.tables.paired import paired_ratios
+from trainmark.tables.tables import GROUP
 from trainmark.trainer import Trainer
 from trainmark.variant import split_name
 
@@ -96,7 +97,7 @@ class Figures(HTMLParser):
 
 
 def check_figures(page, records, certificates):
-    """Compare every figure of the page with the records, by run number, and certificates, by their file.
+    """Compare every figure of the page with the records, by run number, and certificates, by any name.
 
     Gives the elements that show a figure. An element without a value must be one for which there is none.
     """
@@ -123,7 +124,11 @@ def check_figures(page, records, certificates):
 def _certified(statistic, field, place, certificates):
     """The value that a figure of a certificate must have: of a pair the largest one of a stage, or of epochs."""
     file, number = place.split()
-    pair = certificates[file]["pairs"][int(number)]
+    group = file.split("/")[1:-1]
+    (certificate,) = (
+        one for one in certificates.values() if [one[key] for key in ("experiment", "recipe", "dataset")] == group
+    )
+    pair = certificate["pairs"][int(number)]
     of_epochs = {one["what"]: one["difference"] for one in pair["epochs"] or []}
     found = of_epochs if statistic == "epochs" else pair["stages"].get(statistic)
     if not found:
@@ -225,8 +230,8 @@ def _refused(pairs, certificates):
         if first["experiment"] != second["experiment"]:  # variants have no certificate
             return False
         names = {Trainer.of(run).name for run in (first, second)}
-        file = "{experiment}/{recipe}/{dataset}.json".format(**first)
-        found = [pair["parity"] for pair in certificates[file]["pairs"] if {pair["first"], pair["second"]} == names]
+        (of_group,) = [one for one in certificates.values() if all(one[key] == first[key] for key in GROUP)]
+        found = [pair["parity"] for pair in of_group["pairs"] if {pair["first"], pair["second"]} == names]
         return found not in (["bitwise"], ["rounding"], ["single"])
     return False
 

@@ -9,7 +9,6 @@ from records_for_tests import certificates_of, diverged, out_of_memory, record, 
 from report_figures import Figures
 
 from trainmark.plan.figures import known_figures
-from trainmark.records.record import read_record
 from trainmark.report.figures.save import save_figures
 from trainmark.report.page import render
 from trainmark.tables.agreement import agreement_table
@@ -28,6 +27,8 @@ from trainmark.tables.results import Results
 from trainmark.tables.tables import GROUP, runs_table
 from trainmark.tables.targets import targets_table
 
+KEY = "0" * 8 + "-" + "0" * 8
+
 MEASURED = {"energy": {"training_joules": 12.5, "source": "nvml", "reason": None}}
 
 
@@ -39,21 +40,23 @@ def refuse(constant):
 class Page:
     """The text of a report, its numbers, and its records by the numbers of their runs.
 
-    drawn: whether its figures are drawn, which takes seconds, or left empty.
+    drawn: whether its figures are drawn, which takes seconds, or left empty. planned: further keys of the plan.
     """
 
-    def __init__(self, folder, *records, parities=None, missing=None, drawn=False, claims=()):
-        by_path, runs = written_tables(folder / "runs", *records)
+    def __init__(self, folder, *records, parities=None, missing=None, drawn=False, claims=(), **planned):
+        by_path, runs = written_tables(folder, *records)
         # Not in the order of the config, so that the number of a run differs from its row.
         order = sorted(runs["id"], key=lambda run_id: run_id[::-1])
         runs = runs_table(by_path, order)
-        self.records = {str(i): read_record(folder / "runs" / one / "record.json") for i, one in enumerate(order, 1)}
+        by_id = {one["run"]["id"]: one for one in by_path.values()}
+        self.records = {str(i): by_id[one] for i, one in enumerate(order, 1)}
         comparisons = folder / "comparisons.csv"
         certificates = certificates_of(runs, parities)
-        self.certificates = {"/".join(group) + ".json": one for group, one in certificates.items()}
+        files = {name: f"certificates/{name}/{KEY}.json" for name in map("/".join, certificates)}
+        self.certificates = dict(zip(files.values(), certificates.values(), strict=True))
         comparisons.write_text(comparisons_table(runs, certificates).to_csv(index=False))
         self._draw(folder, runs, curves_table(by_path) if drawn else None)
-        write_prepared(folder / "datasets" / "digits")
+        write_prepared(folder / "datasets" / "digits" / KEY)
         config = {"experiments": {name: {"description": "Small & <fast>."} for name in "efg"}, "prepare": []}
         compared = read_comparisons(comparisons)
         tables = runs, compared, parity_table(runs, certificates), agreement_table(by_path), certificates
@@ -61,8 +64,12 @@ class Page:
         further = break_even_table(runs, compared), targets_table(runs), speed_ups, compared[:0]
         further = *further, published_table(runs, curves_table(by_path), by_path.values(), PUBLISHED)
         further = *further, claims_table(claims, compared, tables[2])
-        self.plan = {"config": config, "missing": missing or {}, "order": order}
-        self.text, summary = render(Results(folder, *tables, *further), self.plan)
+        self.plan = {
+            "config": config, "missing": missing or {}, "order": order,
+            "datasets": {"digits": {"folder": f"datasets/digits/{KEY}"}},
+            "certificates": {name: {"file": file} for name, file in files.items()}, "any_code": False, **planned,
+        }  # fmt: skip
+        self.text, summary = render(Results(folder, self.plan, *tables, *further), self.plan)
         self.summary = json.loads(summary, parse_constant=refuse)
         self.figures = Figures(self.text)
         self.words = re.sub(

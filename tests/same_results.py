@@ -42,6 +42,12 @@ def by_run(results: Path) -> dict[str, tuple[Path, dict]]:
     return {json.dumps(run_of(record), sort_keys=True): (results / name, record) for name, record in records}
 
 
+def certificates_of(results: Path) -> dict[str, dict]:
+    """The certificates by experiment, recipe and dataset."""
+    found = (json.loads(file.read_text()) for file in sorted((results / "certificates").rglob("*.json")))
+    return {" ".join(one[key] for key in ("experiment", "recipe", "dataset")): one for one in found}
+
+
 def trained(record: dict) -> dict:
     """What a record says of the arithmetic of its run."""
     timing = ("seconds", "waiting_seconds", "training_seconds", "part")  # a resumed run warms up again
@@ -90,10 +96,9 @@ def compare(before: Path, after: Path, other_version: bool = False) -> list[str]
         differing = [column for column in held if not one[column].equals(other[column])]
         assert not differing, f"{name}: other values in {differing}"
         lines.append(f"{name}: of {len(one.columns)} columns {len(held)} that hold no time are equal")
-    certificates = sorted((before / "certificates").rglob("*.json"))
-    for file in certificates:
-        one, other = (json.loads((root / file.relative_to(before)).read_text()) for root in (before, after))
-        assert one["pairs"] == other["pairs"], f"{file.name}: other pairs"
+    certificates, others = (certificates_of(results) for results in (before, after))
+    for group, certificate in certificates.items():
+        assert certificate["pairs"] == others[group]["pairs"], f"{group}: other pairs"
     return [*lines, f"{len(certificates)} certificates: every difference of every pair is equal"]
 
 

@@ -30,7 +30,7 @@ from trainmark.records.result import peak_shares, result
 KEYS = {"datasets": ["digits"], "devices": ["cpu"], "epochs": [8], "repeats": 4}
 """Of an experiment with a plant, unless the plant has others."""
 
-TABLES = "results/tables/comparisons.csv"
+TABLES = "collect_records"
 """What is made unless all is asked for: figures and report, which say the same, take longer than training."""
 
 OF_COPY = {"PYTHONPATH": ""}
@@ -106,7 +106,7 @@ def planted(plant: Plant, name: str, work: Path) -> Path:
 
 def forge(folder: Path, plant: Plant) -> None:
     """Change the records of the plant's framework, with what follows from their curves and their digests."""
-    paths = sorted((folder / "results" / "runs").glob(f"*/*/*/{plant.framework}-*/*/*/record.json"))
+    paths = sorted((folder / "results" / "runs").glob(f"*/*/*/{plant.framework}-*/*/*/*/record.json"))
     records = {path: json.loads(path.read_text()) for path in paths}
     plant.forge({record["run"]["repeat"]: record for record in records.values()})
     for path, record in records.items():

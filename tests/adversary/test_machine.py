@@ -78,8 +78,8 @@ def workflow(folder, experiments, *arguments, **keys):
 
 
 def records(folder):
-    """Every record of the folder, by framework, epochs and repeat."""
-    found = [json.loads(path.read_text()) for path in (folder / "results" / "runs").rglob("record.json")]
+    """The last record of each run of the folder, by framework, epochs and repeat."""
+    found = [json.loads(path.read_text()) for path in sorted((folder / "results" / "runs").rglob("record.json"))]
     return {tuple(one["run"][key] for key in ("experiment", "framework", "epochs", "repeat")): one for one in found}
 
 
@@ -90,12 +90,12 @@ def verdicts(folder):
     return {(row["experiment"], row["epochs"]): row for row in rows}
 
 
-def trainings(folder, *words):
-    """Processes that train a run of this folder whose command holds all words."""
+def trainings(folder, word):
+    """Processes that train a run of this folder whose id has this part."""
     for process in psutil.process_iter(["cmdline", "cwd"]):
         command = process.info["cmdline"] or []
         here = process.info["cwd"] == str(folder) and any(part.endswith("/train.py") for part in command[1:2])
-        if here and set(words) <= set(command):
+        if here and word in command[command.index("--run") + 1].split("/"):
             yield process
 
 
@@ -117,9 +117,9 @@ def beside(act):
         thread.join()
 
 
-def burst(folder, *words):
+def burst(folder, word):
     """Where such a run is trained, keep its CPUs busy for a moment, a loop each."""
-    for process in list(trainings(folder, *words)):
+    for process in list(trainings(folder, word)):
         try:
             cpus = process.cpu_affinity()
         except psutil.NoSuchProcess:
@@ -166,11 +166,11 @@ def test_the_same_without_load_is_not_distinguishable(folder):
 
 def test_a_stopped_run_is_named_and_trained_again_where_that_is_asked_for(folder):
     experiments = {"stopped": TWINS | {"frameworks": ["twin-one"], "repeats": 1, "epochs": [60]}}
-    log = folder / "results/logs/train/stopped/mnist-mlp-flux/digits/twin-one-cpu/epochs-60/repeat-1.log"
+    logs = "results/logs/train/stopped/mnist-mlp-flux/digits/twin-one-cpu/epochs-60/repeat-1/*.log"
     stopped = []
 
     def stop():
-        if not stopped and log.exists() and "epoch 3:" in log.read_text():
+        if not stopped and any("epoch 3:" in log.read_text() for log in folder.glob(logs)):
             for process in trainings(folder, "stopped"):
                 os.kill(process.pid, signal.SIGSTOP)
                 time.sleep(5)

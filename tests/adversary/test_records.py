@@ -11,8 +11,18 @@ from pathlib import Path
 from subprocess import PIPE, STDOUT
 
 import numpy as np
+import pandas as pd
 import pytest
-from harness import REPOSITORY, environment, snakemake, snakemake_command, write_config
+from harness import (
+    REPOSITORY,
+    environment,
+    keyed,
+    planned,
+    record_file,
+    snakemake,
+    snakemake_command,
+    write_config,
+)
 from records_for_tests import changed
 
 from trainmark.files.checksums import sha256_of
@@ -28,20 +38,17 @@ EXPERIMENT = {
     "epochs": [2],
     "repeats": 2,
 }
-RUNS = "results/runs/victim/mnist-mlp-flux/digits"
-ONE, OTHER = (f"{RUNS}/chainer-cpu/epochs-2/repeat-{repeat}/record.json" for repeat in (1, 2))
-CERTIFICATE = "results/certificates/victim/mnist-mlp-flux/digits.json"
-ALL_BUT_DATA = {
-    "train": 4, "trace_training": 2, "certify": 1, "evaluate_weights": 2, "collect_records": 1, "plot_figures": 1,
-    "report": 1,
-}  # fmt: skip
+GROUP = "victim/mnist-mlp-flux/digits"
+AFTER_RECORDS = {"collect_records": 1, "plot_figures": 1, "report": 1}
+ONE, OTHER = (f"{GROUP}/chainer-cpu/epochs-2/repeat-{repeat}" for repeat in (1, 2))
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A small experiment, finished."""
     folder = tmp_path_factory.mktemp("finished")
-    process = call(folder, "--cores", "2", config={})
+    configure(folder)
+    process = call(folder)
     assert process.returncode == 0, process.printed[-5000:]
     return folder
 
@@ -52,19 +59,14 @@ def folder(finished, tmp_path_factory):
     return Path(shutil.copytree(finished, tmp_path_factory.mktemp("copy"), dirs_exist_ok=True))
 
 
-def call(folder, *arguments, config=None):
-    """Call snakemake; config: changes of the experiment."""
-    if config is not None:
-        write_config(folder, {"experiments": {"victim": EXPERIMENT | config}})
-    return snakemake(folder, *arguments, "--configfile", "experiment.yaml")
+def configure(folder, **changes):
+    """Write the config with changes of the experiment."""
+    write_config(folder, {"experiments": {"victim": EXPERIMENT | changes}})
 
 
-def planned(folder, *arguments, config=None):
-    """The jobs that snakemake would run, by rule, but for `all`."""
-    process = call(folder, *arguments, "-n", "--workflow-profile", "none", config=config)
-    assert process.returncode == 0, process.printed[-3000:]
-    counts = dict(re.findall(r"^(\w+) +(\d+)$", process.stdout, re.MULTILINE))
-    return {rule: int(count) for rule, count in counts.items() if rule not in ("all", "total")}
+def call(folder):
+    """Call snakemake."""
+    return snakemake(folder, "--cores", "2", "--configfile", "experiment.yaml")
 
 
 def without_metadata(folder):
@@ -98,35 +100,27 @@ def test_an_honest_campaign_is_verified_and_nothing_is_to_be_done(finished, fold
     assert (found.returncode, found.stderr) == (0, "")
     assert "4 records of experiment victim (" in found.stdout and "by the code of this clone" in found.stdout
     assert planned(without_metadata(folder)) == {}, "without Snakemake's metadata neither"
-    tables_alone = {"collect_records": 1, "plot_figures": 1, "report": 1}
-    assert planned(folder, config={"keep_weights": "needed"}) == {}, "no run is trained again for its weights"
-    assert planned(folder, config={"keep_weights": False}) == tables_alone, "which hold no cross-evaluations then"
+    configure(folder, keep_weights="needed")
+    assert planned(folder) == {}, "no run is trained again for its weights"
+    configure(folder, keep_weights=False)
+    assert planned(folder) == AFTER_RECORDS, "which hold no cross-evaluations then"
 
 
 # --- what was deleted or changed is made again --------------------------------------------------------------------
 
 
 def test_a_deleted_record_is_trained_again(folder):
-    before = json.loads((folder / ONE).read_text())
-    (folder / ONE).unlink()
-    process = call(folder, "--cores", "2")
+    file = record_file(folder, ONE)
+    before = json.loads(file.read_text())
+    file.unlink()
+    process = call(folder)
     assert process.returncode == 0, process.printed[-3000:]
     assert len(re.findall(r"^run \d+ of \d+: ", process.printed, re.MULTILINE)) == 1
-    after = json.loads((folder / ONE).read_text())
+    after = json.loads(file.read_text())
     assert after["result"]["test_loss"] == before["result"]["test_loss"]
     assert after["sha256"] != before["sha256"], "other times"
     assert planned(folder) == {}
     assert verify(folder).returncode == 0
-
-
-AFTER_RECORDS = {"collect_records": 1, "plot_figures": 1, "report": 1}
-
-
-def test_what_is_deleted_is_made_again(folder):
-    (folder / "results/tables/summary.csv").unlink()
-    assert planned(folder) == AFTER_RECORDS
-    (folder / CERTIFICATE).unlink()
-    assert planned(without_metadata(folder)) == {"trace_training": 2, "certify": 1, **AFTER_RECORDS}
 
 
 def test_a_deleted_figure_is_made_again_and_nobody_need_read_what_is_printed(folder):
@@ -141,75 +135,49 @@ def test_a_deleted_figure_is_made_again_and_nobody_need_read_what_is_printed(fol
     assert figure.exists() and planned(folder) == {}
 
 
-@pytest.mark.parametrize("change", [{"batch_size": 64}, {"input": {"subtract_mean": True}}])
-def test_a_changed_setting_is_noticed_without_metadata(folder, change):
-    assert planned(without_metadata(folder), config=change) == ALL_BUT_DATA
-
-
-def test_a_changed_seed_is_noticed_whatever_is_asked_of_snakemake(folder):
-    without_metadata(folder)
-    assert planned(folder, "--rerun-triggers", "mtime", config={"seed": 7}) == ALL_BUT_DATA, "they can't be it"
-    assert planned(folder, "--until", "certify") == {"trace_training": 2, "certify": 1}
-    assert planned(folder, ONE, "--rerun-triggers", "params") == {"train": 1}, "of an explicit target no other run"
-
-
-def test_fewer_repeats_are_noticed_without_metadata(folder):
-    assert planned(without_metadata(folder), config={"repeats": 1}) == AFTER_RECORDS
-
-
 def test_results_in_another_clone_with_another_seed_are_not_mixed(folder, tmp_path):
     """They name one seed in the end, the new one."""
     clone = tmp_path / "clone"
     shutil.copytree(folder / "results", clone / "results")
-    process = call(clone, "--cores", "2", config={"seed": 7})
+    configure(clone, seed=7)
+    process = call(clone)
     assert process.returncode == 0, process.printed[-3000:]
-    assert "4 finished runs of victim on digits are trained again (changed: settings)" in process.printed
-    assert "1 outdated result is made again (changed: settings)" in process.printed
+    assert "victim on digits: differs from 4 kept runs in: seed" in process.printed
     records = [json.loads(path.read_text()) for path in (clone / "results/runs").rglob("record.json")]
-    assert Counter(one["settings"]["seed"] for one in records) == {7: 4}
+    assert Counter(one["settings"]["seed"] for one in records) == {1: 4, 7: 4}
+    runs = pd.read_parquet(clone / "results/tables/runs.parquet")
+    assert sorted(runs["id"]) == sorted(one["run"]["id"] for one in records if one["settings"]["seed"] == 7)
     assert verify(clone, "--data").returncode == 0
     assert planned(clone) == {}
 
 
-def test_records_of_other_code_are_noticed_without_metadata_and_kept_on_request(folder):
-    without_metadata(folder)
-    edit(folder / ONE, {"provenance.code.sha256": "0" * 16}, same_time=True)
-    assert planned(folder)["train"] == 1
-    assert "train" not in planned(folder, "--rerun-triggers", "mtime")
-
-
-def test_one_record_over_all_others_makes_no_verdict(folder):
-    for path in (folder / RUNS).rglob("record.json"):
-        if path != folder / ONE:
-            shutil.copy(folder / ONE, path)
-    assert planned(folder)["train"] == 3
-
-
-def test_records_of_unknown_runs_are_trained_again(folder):
-    paths = sorted((folder / RUNS).rglob("record.json"))
-    for path, key in zip(paths, ("recipe", "framework", "experiment", "dataset"), strict=True):
-        edit(path, {f"run.{key}": "nothing", "run.id": "nothing"})
-    assert planned(folder)["train"] == 4
-    assert "record: 4 checked, 4 wrong" in verify(folder).stdout
-
-
-def test_records_that_are_none_are_trained_again(folder):
-    paths = sorted((folder / RUNS).rglob("record.json"))
-    for path, text in zip(paths, ("", "[]", '{"run": 1}', "[" * 100_000), strict=True):
-        path.write_text(text)
-    assert planned(folder)["train"] == 4
-    found = verify(folder)
-    assert (found.returncode, found.stderr) == (1, "")
-
-
-def test_edited_tables_are_named_and_made_again(folder):
+def test_edited_tables_are_named(folder):
     for name in ("summary.csv", "comparisons.csv"):
         path = folder / "results" / "tables" / name
         before = path.stat()
         path.write_bytes(path.read_bytes().replace(b"mnist", b"tsinm"))
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-        assert f"{path} is not what this clone makes of the records" in verify(folder).stdout
-    assert planned(folder) == AFTER_RECORDS
+        assert f"{path} is not what this clone makes of the records; delete it" in verify(folder).stdout
+
+
+def test_records_in_the_place_of_others_are_named_and_refused(folder):
+    paths = [path for path in (folder / "results" / "runs").rglob("record.json") if path != record_file(folder, ONE)]
+    for path in paths:
+        shutil.copy(record_file(folder, ONE), path)
+    assert "record: 4 checked, 3 wrong" in verify(folder).stdout
+    refused(folder, "is the record of another run")
+
+
+@pytest.mark.parametrize("key", ["recipe", "framework", "experiment", "dataset"])
+def test_a_record_of_an_unknown_run_is_named_and_refused(folder, key):
+    edit(record_file(folder, ONE), {f"run.{key}": "nothing", "run.id": "nothing"})
+    refused(folder, "record.json")
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"run": 1}', "[" * 100_000], ids=["empty", "list", "other", "deep"])
+def test_a_record_that_is_none_is_named_and_refused(folder, text):
+    record_file(folder, ONE).write_text(text)
+    refused(folder, "record.json")
 
 
 # --- what was edited is refused -----------------------------------------------------------------------------------
@@ -224,8 +192,11 @@ EDITS = {
 
 
 def refused(folder, sentence):
-    """Call snakemake, which fails with this sentence, in one line and without a traceback."""
-    process = call(folder, "--cores", "2")
+    """Make the tables again, which fails with this sentence, in one line and without a traceback. Of tables that are
+    there, verify alone reads the records once more.
+    """
+    keyed(folder, "tables/summary.csv").unlink()
+    process = call(folder)
     assert process.returncode != 0
     lines = [line for line in process.printed.splitlines() if sentence in line]
     assert lines, process.printed[-3000:]
@@ -239,46 +210,48 @@ def refused(folder, sentence):
 @pytest.mark.parametrize("attack", EDITS)
 def test_an_edited_record_is_refused(folder, attack):
     changes, says = EDITS[attack]
-    edit(folder / ONE, changes)
+    edit(record_file(folder, ONE), changes)
     refused(folder, says)
 
 
 def test_an_edited_record_is_refused_by_its_digest_whatever_its_time(folder):
-    edit(folder / ONE, {"memory.peak_host_mib": 1.0}, renewed=False, same_time=True)
+    edit(record_file(folder, ONE), {"memory.peak_host_mib": 1.0}, renewed=False, same_time=True)
     refused(folder, "record.json was changed after it was written")
 
 
 def test_a_forger_who_renews_every_digest_and_keeps_all_sums_is_not_found(folder):
     """A limit (docs/comparing.md): nothing in the file contradicts it."""
-    edit(folder / ONE, {"memory.peak_host_mib": 1.0})
-    assert call(folder, "--cores", "2").returncode == 0
+    edit(record_file(folder, ONE), {"memory.peak_host_mib": 1.0})
+    keyed(folder, "tables/summary.csv").unlink()
+    assert call(folder).returncode == 0
     assert verify(folder).returncode == 0
 
 
 @pytest.mark.parametrize("renewed", [False, True])
 def test_an_edited_certificate_is_refused(folder, renewed):
     worse = {f"pairs.0.stages.{stage}.gradients": 0.5 for stage in ("network", "steps")}
-    edit(folder / CERTIFICATE, worse, renewed=renewed)
-    refused(folder, "contradicts itself: chainer on cpu" if renewed else "digits.json was changed after it was written")
+    edit(keyed(folder, f"certificates/{GROUP}/*.json"), worse, renewed=renewed)
+    refused(folder, "contradicts itself: chainer on cpu" if renewed else ".json was changed after it was written")
 
 
 def test_swapped_weights_are_named(folder):
-    shutil.copy((folder / ONE).with_name("weights.npz"), (folder / OTHER).with_name("weights.npz"))
+    one, other = (record_file(folder, run).with_name("weights.npz") for run in (ONE, OTHER))
+    shutil.copy(one, other)
     found = verify(folder)
     assert found.returncode == 1
-    assert "repeat-2/weights.npz was changed, or is of another run" in found.stdout
+    assert f"{other} was changed, or is of another run" in found.stdout
 
 
 def test_edited_arrays_are_not_trained_on(folder):
     """With their SHA-256 in the manifest: not with the content's, which each record names."""
-    prepared = folder / "results" / "datasets" / "digits" / "prepared"
+    prepared = keyed(folder, "datasets/digits/*/prepared")
     images = np.load(prepared / "train_images.npy")
     np.save(prepared / "train_images.npy", 255 - images)
     manifest = json.loads((prepared / "manifest.json").read_text())
     manifest["arrays"]["train_images"]["sha256"] = sha256_of(prepared / "train_images.npy")
     (prepared / "manifest.json").write_text(json.dumps(sealed(manifest)))
-    (folder / ONE).unlink()
-    process = call(folder, ONE, "--cores", "2", "--rerun-triggers", "mtime")
+    record_file(folder, ONE).unlink()
+    process = call(folder)
     assert process.returncode != 0
     assert "the content_sha256 of the manifest is not that of the arrays; delete " in process.printed
     assert "content_sha256" in verify(folder, "--data").stdout

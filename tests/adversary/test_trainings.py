@@ -10,14 +10,17 @@ import subprocess
 import sys
 
 import faulty_trainings
-import harness
 import pytest
-from harness import FRAMEWORKS, REPOSITORY, environment, snakemake, write_config
+from harness import FRAMEWORKS, REPOSITORY, environment, experiment_of, finish, write_config
+
+from trainmark.config.load import load_config
+from trainmark.plan.jobs import make_plan
+from trainmark.plan.matrix import with_devices
+from trainmark.plan.plan_file import write_plan
 
 pytestmark = [pytest.mark.adversary, pytest.mark.timeout(1200)]
 
 SCRIPTS = REPOSITORY / "workflow" / "scripts"
-SETTINGS = harness.settings(input={"subtract_mean": True})
 EPOCHS = "different: trained in float32 and full batches, as runs are, the "
 IMPRECISE = "different: {} on cpu is less precise than float32, or computes something else, in the "
 UPDATE = "different: {} on cpu makes update {} by adam in float32 otherwise than numpy: it differs by "
@@ -81,17 +84,13 @@ FOUND_WITH_DROPOUT = {
 def certified(tmp_path_factory):
     """A function that certifies a recipe with a fault in one framework and returns the certificate's pair."""
     folder = tmp_path_factory.mktemp("certified")
-    config = write_config(folder, {"prepare": ["digits"]})
-    data = folder / "results" / "datasets" / "digits"
-    prepared = snakemake(folder, "results/datasets/digits/mean.npy", "--cores", "2", "--configfile", config)
-    assert prepared.returncode == 0, prepared.printed[-3000:]
-    traces = {}
+    finish(folder, "--cores", "2", "--configfile", write_config(folder, {"prepare": ["digits"]}))
+    plan, traces = folder / "results" / "plan.json", {}
 
-    def traced(recipe, framework, name, settings):
+    def traced(recipe, framework, name):
         out = folder / f"{len(traces)}.npz"
-        arguments = ["--recipe", recipe, "--trainer", f"{framework}-cpu", "--threads", "2"]
-        arguments += ["--dataset-folder", data / "prepared", "--mean", data / "mean.npy"]
-        arguments += ["--settings", json.dumps(SETTINGS | settings), "--log", folder / "log", "--out", out]
+        arguments = ["--plan", plan, "--job", f"e/{recipe}/digits/{framework}-cpu", "--threads", "2"]
+        arguments += ["--log", folder / "log", "--out", out]
         command([faulty_trainings.__file__, name, SCRIPTS / "trace_training.py", *arguments])
         return out
 
@@ -104,10 +103,13 @@ def certified(tmp_path_factory):
     def pair(recipe, framework, name, other=None, **settings):
         """other: (framework, fault) of the other trainer."""
         other = other or ("keras-jax" if framework == "chainer" else "chainer", "nothing")
+        keys = {"recipes": [recipe], "frameworks": [framework, other[0]], "input": {"subtract_mean": True}}
+        config, catalogue = load_config([], {"experiments": {"e": experiment_of(**keys, **settings)}})
+        write_plan(plan, make_plan(with_devices(config, gpu_found=False), catalogue))
         right = recipe, other, json.dumps(settings)
         if right not in traces:
-            traces[right] = traced(recipe, *other, settings)
-        traces["faulty"] = traced(recipe, framework, name, settings)
+            traces[right] = traced(recipe, *other)
+        traces["faulty"] = traced(recipe, framework, name)
         group = ["--experiment", "e", "--recipe", recipe, "--dataset", "digits"]
         files = ["--traces", traces[right], traces["faulty"], "--out", folder / "certificate.json"]
         command([SCRIPTS / "certify.py", *group, *files])

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from harness import AS_ROOT, calling, environment, experiment_of, on_path, snakemake, write_config
+from harness import AS_ROOT, calling, environment, experiment_of, keyed, on_path, record_file, snakemake, write_config
 
 from trainmark.plan.run import Run
 from trainmark.records.consistency import contradictions
@@ -64,9 +64,8 @@ NOT_FOUND = {("weights averaged from update 40", "shared", "chainer", 2)}
 """Documented limits: the replay of an epoch in another trainer is for them."""
 
 
-def record_of(experiment, framework, workers):
-    run = Run(experiment, "mnist-mlp-keras", "digits", Trainer(framework, "cpu", workers=workers), EPOCHS, 1)
-    return f"results/runs/{run.id}/record.json"
+def run_of(experiment, framework, workers):
+    return Run(experiment, "mnist-mlp-keras", "digits", Trainer(framework, "cpu", workers=workers), EPOCHS, 1).id
 
 
 @pytest.fixture(scope="module")
@@ -74,22 +73,23 @@ def trained(tmp_path_factory):
     """A function that trains a run with a fault; returns the errors of its log, or the contradictions of its record."""
     folder = tmp_path_factory.mktemp("shared")
     options = ("--cores", "2", "--configfile", write_config(folder, {"experiments": EXPERIMENTS}))
+    printed = snakemake(folder, *options, "-np", "--workflow-profile", "none").printed
     process = snakemake(folder, *options, "--until", "train", **AS_ROOT)
     assert process.returncode == 0, process.printed
-    printed = snakemake(folder, *options, "-np", "--forcerun", "train", "--workflow-profile", "none").printed
     commands = re.findall(r"(python \S*train\.py .*)$", printed, re.MULTILINE)
     path = on_path(folder, calling(Path(__file__).with_name("faulty_ranks_python.py")))
 
     def train(fault, experiment, framework, workers):
-        out = record_of(experiment, framework, workers)
-        command = next(shlex.split(command) for command in commands if out in command)
-        (folder / out).unlink(missing_ok=True)
+        run = run_of(experiment, framework, workers)
+        command = next(shlex.split(command) for command in commands if f"{run} " in command)
+        out = folder / command[command.index("--out") + 1]
+        out.unlink(missing_ok=True)
         variables = environment(PATH=path, FAULT=fault, TRAINMARK_CHECKPOINT_SECONDS="1e9", **AS_ROOT)
         done = subprocess.run(command, cwd=folder, env=variables, check=False, timeout=300)
-        log = folder / f"results/logs/train/{Path(out).parent.relative_to('results/runs')}.log"
+        log = keyed(folder, f"logs/train/{run}/{out.parent.name}.log")
         if done.returncode:
             return re.findall(r"^.*Error: (.*)$", log.read_text(), re.MULTILINE)
-        return list(contradictions(json.loads((folder / out).read_text())))
+        return list(contradictions(json.loads(out.read_text())))
 
     train.folder = folder
     return train
@@ -98,7 +98,7 @@ def trained(tmp_path_factory):
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_runs_without_a_fault_are_not_refused(trained, framework):
     for workers in (1, 2):
-        record = read_record(trained.folder / record_of("shared", framework, workers))  # made by the fixture
+        record = read_record(record_file(trained.folder, run_of("shared", framework, workers)))  # made by the fixture
     drawn = {replay["epoch"] for replay in record["replays"]}
     assert EPOCHS in drawn and len(drawn) <= 2
     assert sum(record["communication"]["alone_samples"]) == record["communication"]["samples"]

@@ -29,7 +29,7 @@ if _Path(_sys.argv[0]).name == "train.py":
 
     def create(framework, threads):
         adapter = _create(framework, threads)
-        _FAULTS[{faults!r}[_sys.argv[_sys.argv.index("--experiment") + 1]]](adapter)
+        _FAULTS[{faults!r}[_sys.argv[_sys.argv.index("--run") + 1].split("/")[0]]](adapter)
         return adapter
 """
 

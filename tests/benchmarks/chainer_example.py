@@ -18,7 +18,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from harness import REPOSITORY, experiment_of, write_config
+from harness import REPOSITORY, experiment_of, keyed, record_file, write_config
 from measuring import in_turn, parser_of, ratio, run_workflow
 from PIL import Image
 
@@ -74,7 +74,7 @@ def of_example(example: Path, folder: Path, samples: int) -> float:
     chainer_compat = str(REPOSITORY / "workflow" / "scripts" / "trainmark" / "frameworks" / "chainer_compat.py")
     command = [sys.executable, chainer_compat, __file__, "--example-only", str(example), "train.txt", "val.txt"]
     command += ["--arch", ARCHITECTURE, "--batchsize", str(BATCH_SIZE), "--epoch", "2", "--root", "."]
-    command += ["--loaderjob", str(JOBS), "--mean", "results/datasets/photographs/mean.npy"]
+    command += ["--loaderjob", str(JOBS), "--mean", str(keyed(folder, "datasets/photographs/*-*/mean.npy"))]
     noted = folder / "updates.json"
     modules = os.pathsep.join(str(REPOSITORY / path) for path in ("workflow/scripts", "tests"))
     environment = os.environ | {NOTED: str(noted), "PYTHONPATH": modules}
@@ -97,9 +97,10 @@ def of_trainmark(folder: Path, repeat: int) -> tuple[float, float]:
     )
     dataset = {"title": "Photographs", "format": "image_folder", "folder": str(folder)}
     config = write_config(folder, {"experiments": {"bench": experiment}, "datasets": {"photographs": dataset}})
-    run = f"results/runs/bench/{name}/photographs/chainer-cpu/epochs-2/repeat-{repeat}/record.json"
-    run_workflow(folder, config, run, "--cores", "all", "--set-threads", f"train={os.cpu_count()}")
-    result = read_record(folder / run)["result"]
+    run_workflow(folder, config, "--until", "train", "--cores", "all", "--set-threads", f"train={os.cpu_count()}")
+    result = read_record(record_file(folder, f"bench/{name}/photographs/chainer-cpu/epochs-2/repeat-{repeat}"))[
+        "result"
+    ]
     return result["samples_per_second"], result["waiting_share"]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from trainmark.datasets.prepared import read_split
+from trainmark.plan.plan_file import read_plan
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.outputs import cross_entropies
 from trainmark.records.record import read_record
@@ -40,7 +41,8 @@ def main() -> None:
     parser.add_argument("--experiment", default="keras-mnist")
     parser.add_argument("--dataset", default="mnist")
     arguments = parser.parse_args()
-    images, labels = read_split(arguments.results / "datasets" / arguments.dataset / "prepared", "test")
+    plan = read_plan(arguments.results / "plan.json")
+    images, labels = read_split(arguments.results / plan["datasets"][arguments.dataset]["folder"] / "prepared", "test")
     inputs = (images.reshape(len(images), -1) / 255).astype(np.float32)
     found: dict[str, list[tuple[float, float, int]]] = {}
     for weights in sorted((arguments.results / "runs" / arguments.experiment).rglob(FILE_NAME)):

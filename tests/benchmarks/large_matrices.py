@@ -18,8 +18,9 @@ from measuring import Usage, in_turn, parser_of, usage_of
 
 from trainmark.config.load import load_config
 from trainmark.plan.campaign import Campaign
+from trainmark.plan.jobs import make_plan
 from trainmark.plan.matrix import with_devices
-from trainmark.plan.products import RECORD_FILE
+from trainmark.plan.products import RECORD, RESULTS
 
 RECIPES = ("mnist-mlp-flux", "mnist-mlp-chainer")
 FRAMEWORKS = ("chainer", "keras-jax")
@@ -33,7 +34,7 @@ rule all:
 
 rule train:
     output:
-        "{RECORD_FILE}",
+        "{RESULTS}/{RECORD}",
     shell:
         "touch {{output}}"
 """
@@ -59,8 +60,10 @@ def dry_run(folder: Path, *command: str) -> tuple[Usage, int]:
 def write_bare(folder: Path, asked: dict, jobs: int) -> None:
     """Write the bare Snakefile, with as many jobs as this project plans for a config."""
     checked, catalogue = load_config([], asked)
-    records = Campaign(with_devices(checked, gpu_found=False), catalogue).records
-    others = [f"{records[0].rpartition('/repeat-')[0]}/repeat-{10**6 + number}/record.json" for number in range(jobs)]
+    records = Campaign(make_plan(with_devices(checked, gpu_found=False), catalogue)).records
+    others = [
+        f"{records[0].rpartition('/repeat-')[0]}/repeat-{10**6 + number}/0-0/record.json" for number in range(jobs)
+    ]
     (folder / "records.json").write_text(json.dumps([*records, *others][: jobs - 1]))
     (folder / "bare.smk").write_text(BARE)
 

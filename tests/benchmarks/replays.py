@@ -17,6 +17,7 @@ from trainmark.datasets import prepared
 from trainmark.frameworks.adapter import Adapter
 from trainmark.frameworks.registry import create_adapter, set_environment
 from trainmark.loading.splits import open_splits
+from trainmark.plan.plan_file import read_plan
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import perturb
 from trainmark.recipes.outputs import relative_differences
@@ -48,7 +49,8 @@ def replaying(resolved: ResolvedTraining, kept: audit.KeptEpoch, splits: dict) -
 
 def compared(results: Path, file: Path, record: dict, replays: int) -> Iterator[str]:
     """A line for each pair of replays of an audited run, and of a replay and the run."""
-    run, folder = record["run"], results / "datasets" / record["run"]["dataset"]
+    run = record["run"]
+    folder = results / read_plan(results / "plan.json")["datasets"][run["dataset"]]["folder"]
     resolved = ResolvedTraining(RECIPES[run["recipe"]], record["settings"], prepared.read_manifest(folder / "prepared"))
     mean = folder / "mean.npy" if (folder / "mean.npy").exists() else None
     splits = open_splits(resolved, folder / "prepared", mean, THREADS, None, ("train", "test"))

@@ -78,7 +78,7 @@ class Campaign:
             assert process.poll() is None, self.printed
             for training in self.trainings():
                 words = training.info["cmdline"]
-                repeat = words[words.index("--repeat") + 1]
+                repeat = words[words.index("--run") + 1].rpartition("-")[2]
                 if repeat in repeats and list(self.results.glob(f"runs/**/repeat-{repeat}/**/epoch-*.npz")):
                     training.suspend()
                     standing.setdefault(repeat, set()).add(training)

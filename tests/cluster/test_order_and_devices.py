@@ -8,7 +8,7 @@ from harness import copy_with_pretended_gpus, pretended_nvidia_smi
 from same_results import records_of
 
 from trainmark.config.load import load_config
-from trainmark.plan.campaign import Campaign as PlannedCampaign
+from trainmark.plan.jobs import make_plan
 from trainmark.plan.matrix import with_devices
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -25,7 +25,7 @@ def runs(frameworks=("chainer",), devices=("cpu",), **values):
 
 def planned_order(config):
     checked, catalogue = load_config([], config)
-    return PlannedCampaign(with_devices(checked, gpu_found=False), catalogue).order
+    return make_plan(with_devices(checked, gpu_found=False), catalogue)["order"]
 
 
 @ON_SLURM
@@ -36,9 +36,10 @@ def test_16_runs_start_in_the_planned_order_though_all_may_be_submitted(campaign
     ordered = campaign(config)
     ordered.run("--until", "train")
     started = {job["id"]: job["start"] for job in scheduler.finished()}
-    ids = {name: record["provenance"]["scheduler"]["job_id"] for name, record in records_of(ordered.results).items()}
+    records = records_of(ordered.results).values()
+    ids = {record["run"]["id"]: record["provenance"]["scheduler"]["job_id"] for record in records}
     by_start = sorted(ids, key=lambda name: (started[ids[name]], int(ids[name])))
-    assert [name.removeprefix("runs/").removesuffix("/record.json") for name in by_start] == planned_order(config)
+    assert by_start == planned_order(config)
 
 
 @ON_SLURM

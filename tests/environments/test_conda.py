@@ -103,7 +103,10 @@ def test_each_job_ran_in_the_environment_of_its_rule_and_imported_from_no_other(
     for job in jobs:
         script = re.search(r"(\w+)\.py$", job["command"][0])[1]
         words = job["command"]
-        name = ENVIRONMENT_OF.get(script) or Trainer.parse(words[words.index("--trainer") + 1]).framework
+        name = ENVIRONMENT_OF.get(script)
+        if not name:
+            of = words[words.index("--run" if "--run" in words else "--job") + 1]
+            name = Trainer.parse(of.split("/")[3]).framework
         ran.add((script, name))
         assert job["prefix"] == made[name] and job["executable"].startswith(made[name]), job
         assert job["foreign"] == [], job
@@ -118,7 +121,10 @@ def test_the_curves_equal_those_of_the_venv(folder, tmp_path):
     in_folder = {"somebodys": COMMAND | {"environment": environments(folder)["report"]}}
     name = write_config(tmp_path, {"experiments": {"small": EXPERIMENT | {"commands": in_folder}}})
     finish(tmp_path, "--until", "train", "run_command", "--cores", "2", "--configfile", name)
-    inside, outside = (records_of(results / "results") for results in (folder, tmp_path))
+    inside, outside = (
+        {record["run"]["id"]: record for record in records_of(results / "results").values()}
+        for results in (folder, tmp_path)
+    )
     assert len(inside) == 3 and inside.keys() == outside.keys()
     for record, other in zip(inside.values(), outside.values(), strict=True):
         assert trained(record) == trained(other)
@@ -144,12 +150,12 @@ def test_an_environment_without_a_package_fails_its_rule_in_one_sentence(tmp_pat
     copy = copy_of_repository(tmp_path / "copy")
     text = (copy / "envs" / "data.yaml").read_text()
     edit(copy / "envs" / "data.yaml", re.search(r"      - scikit-learn==.*\n", text)[0], "")
-    failed = with_conda(copy, "results/datasets/digits/prepared")
+    failed = with_conda(copy, "--until", "prepare_dataset")
     assert failed.returncode == 1
     assert (
         ": the environment data lacks the package sklearn: add it to envs/data.yaml; if it is there, delete "
         ".snakemake/conda, and snakemake makes the environment anew; log: results/logs/"
     ) in failed.printed
     (copy / "envs" / "data.yaml").write_text(text.replace("numpy==", "numpy==1"))
-    refused = with_conda(copy, "results/datasets/digits/prepared")
+    refused = with_conda(copy, "--until", "prepare_dataset")
     assert "No matching distribution found for numpy==1" in refused.printed

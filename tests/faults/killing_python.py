@@ -1,6 +1,6 @@
 """Stands before `python` on a workflow's PATH: kills jobs at random moments of the phases that a plan names.
 
-The folder KILLS holds a file for each record or cross-evaluation that is to be written, with a line for each kill that
+The folder KILLS holds a file for each run or cross-evaluation, by its id in the plan, with a line for each kill that
 is still to come: signal and phase, and in which call of the phase's function where that is not left to chance.
 Functions are wrapped in the job's own process, so that a kill falls where it is meant to.
 """
@@ -19,9 +19,9 @@ import psutil
 ADAPTER_FUNCTIONS = {"training": "train_epoch", "evaluation": "predict"}
 
 
-def plan_of(record):
-    """The file of the kills of the job that writes this record or cross-evaluation."""
-    return Path(os.environ["KILLS"]) / str(record).replace("/", "+")
+def plan_of(job):
+    """The file of the kills of a run, by its id, or of the cross-evaluation of a trainer."""
+    return Path(os.environ["KILLS"]) / job.replace("/", "+")
 
 
 def loader_processes():
@@ -105,12 +105,12 @@ def main():
         os.execvp("python", ["python", *arguments])
     sys.argv = arguments
     sys.path[0] = str(Path(arguments[0]).parent.resolve())
-    record = arguments[arguments.index("--out") + 1]
-    plan = plan_of(record)
+    job = arguments[arguments.index("--run" if "--run" in arguments else "--job") + 1]
+    plan = plan_of(job)
     kills = plan.read_text().splitlines() if plan.exists() else []
     if kills:
         plan.write_text("\n".join(kills[1:]))
-        arm(*kills[0].split(), note=f"{kills[0]} {record}")
+        arm(*kills[0].split(), note=f"{kills[0]} {job}")
     runpy.run_path(arguments[0], run_name="__main__")
 
 

@@ -24,7 +24,7 @@ def test_tables_and_report_hold_the_runs_that_are_done(failed):
     assert process.returncode == 1
     assert process.printed.count("failed: training keras-jax on cpu") == 1
     assert REASON in process.printed
-    assert "--settings" not in process.printed, "no command"
+    assert "--threads" not in process.printed, "no command"
     assert "1 of 2 runs are done; making the tables and the report of these" in process.printed
     summary = (folder / "results" / "tables" / "summary.txt").read_text()
     assert summary.startswith("Missing: 1 of 2 runs.")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import psutil
 import pytest
-from harness import FRAMEWORKS, calling, on_path, snakemake, write_config
+from harness import FRAMEWORKS, calling, on_path, record_file, snakemake, write_config
 from killing_python import plan_of
 
 from trainmark.plan.run import Run
@@ -39,10 +39,9 @@ class Case(NamedTuple):
     settings: Mapping = MappingProxyType({})
     loop: str = "stock"
 
-    def record(self, framework, experiment="killed"):
-        """The record of a run, from the workflow's folder; nobody kills those of the experiment "undisturbed"."""
-        run = Run(experiment, "mnist-mlp-keras", self.dataset, Trainer(framework, "cpu", self.loop), self.epochs, 1)
-        return f"results/runs/{run.id}/record.json"
+    def run(self, framework, experiment="killed"):
+        """The id of a run; nobody kills those of the experiment "undisturbed"."""
+        return Run(experiment, "mnist-mlp-keras", self.dataset, Trainer(framework, "cpu", self.loop), self.epochs, 1).id
 
     def config(self):
         """Each run twice: one is killed."""
@@ -122,12 +121,12 @@ def killed(case, tmp_path_factory):
     path = on_path(folder, calling(Path(__file__).with_name("killing_python.py")))
     os.environ["KILLS"] = str(kills)
     for framework, planned in case.kills.items():
-        plan_of(case.record(framework)).write_text("\n".join(planned))
+        plan_of(case.run(framework)).write_text("\n".join(planned))
     name = write_config(folder, case.config())
     calls = []
     for _ in range(1 + sum(map(len, case.kills.values()))):
         process = snakemake(
-            folder, "results/tables/summary.csv", "--cores", "2", "--configfile", name,
+            folder, "--until", "collect_records", "--cores", "2", "--configfile", name,
             PATH=path, TRAINMARK_CHECKPOINT_SECONDS="0",
         )  # fmt: skip
         calls.append(process.printed)
@@ -147,19 +146,20 @@ def curves(record_file):
 def test_every_kill_happened_where_it_was_meant_to(case, killed):
     folder, calls = killed
     done = (folder / "kills" / "done").read_text().splitlines()
-    planned = [f"{kill} {case.record(framework)}" for framework, kills in case.kills.items() for kill in kills]
+    planned = [f"{kill} {case.run(framework)}" for framework, kills in case.kills.items() for kill in kills]
     assert sorted(done) == sorted(planned)
     assert len(calls) == max(map(len, case.kills.values())) + 1
 
 
 def test_a_killed_run_ends_as_its_twin_bit_for_bit(case, killed):
     for framework in case.kills:
-        assert curves(killed[0] / case.record(framework)) == curves(killed[0] / case.record(framework, "undisturbed"))
+        files = (record_file(killed[0], case.run(framework, experiment)) for experiment in ("killed", "undisturbed"))
+        assert curves(next(files)) == curves(next(files))
 
 
 def test_the_record_tells_of_the_resumes_and_counts_productive_time_alone(case, killed):
     for framework, kills in case.kills.items():
-        record = read_record(killed[0] / case.record(framework))
+        record = read_record(record_file(killed[0], case.run(framework)))
         assert 1 <= record["resumes"] <= len(kills)
         assert len(record["sessions"]) == record["resumes"] + 1
         assert all(session["restart_seconds"] > 0 for session in record["sessions"][1:])

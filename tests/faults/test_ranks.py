@@ -12,7 +12,18 @@ from pathlib import Path
 import psutil
 import pytest
 from failing_rank_python import WAYS
-from harness import AS_ROOT, calling, environment, experiment_of, finish, on_path, snakemake, write_config
+from harness import (
+    AS_ROOT,
+    calling,
+    environment,
+    experiment_of,
+    finish,
+    keyed,
+    on_path,
+    record_file,
+    snakemake,
+    write_config,
+)
 from test_kills import curves, works_in
 
 from trainmark.plan.run import Run
@@ -40,9 +51,8 @@ EXPERIMENT = experiment_of(
 )  # fmt: skip
 
 
-def record_of(framework, workers=2):
-    run = Run("shared", "mnist-mlp-keras", "digits", Trainer(framework, "cpu", workers=workers), 12, 1)
-    return f"results/runs/{run.id}/record.json"
+def run_of(framework, workers=2):
+    return Run("shared", "mnist-mlp-keras", "digits", Trainer(framework, "cpu", workers=workers), 12, 1).id
 
 
 @pytest.fixture(scope="module")
@@ -51,14 +61,14 @@ def shared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shared")
     name = write_config(folder, {"experiments": {"shared": EXPERIMENT}})
     options = ("--cores", "2", "--configfile", name)
+    commands = snakemake(folder, *options, "-np", "--workflow-profile", "none")
     process = snakemake(folder, *options, **AS_ROOT)
     assert process.returncode == 0, process.printed
-    commands = snakemake(folder, *options, "-np", "--forcerun", "train", "--workflow-profile", "none")
     lines = re.findall(r"(python \S*train\.py .*)$", commands.printed, re.MULTILINE)
     return (
         folder,
         process.printed,
-        {framework: next(line for line in lines if record_of(framework) in line) for framework in FRAMEWORKS},
+        {framework: next(line for line in lines if f"{run_of(framework)} " in line) for framework in FRAMEWORKS},
     )
 
 
@@ -66,7 +76,7 @@ def test_workers_train_what_one_trains_and_records_hold_all_ranks(shared):
     folder, printed, _ = shared
     assert f"{math.comb(2 * len(FRAMEWORKS), 2)} pairs: equal up to rounding" in printed, printed
     for framework in FRAMEWORKS:
-        record = read_record(folder / record_of(framework))
+        record = read_record(record_file(folder, run_of(framework)))
         assert list(contradictions(record)) == []
         (other,) = record["other_ranks"]
         for rank in (record, other):
@@ -82,11 +92,12 @@ def test_workers_train_what_one_trains_and_records_hold_all_ranks(shared):
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_run_ends_soon_when_a_rank_fails_and_resumes(shared, framework, how, tmp_path):
     folder, _, commands = shared
-    expected = curves(folder / record_of(framework))
+    file = record_file(folder, run_of(framework))
+    expected = curves(file)
     path = on_path(tmp_path, calling(Path(__file__).with_name("failing_rank_python.py")))
     failure = tmp_path / "failure"
     variables = environment(PATH=path, FAILURE=str(failure), TRAINMARK_CHECKPOINT_SECONDS="0", **AS_ROOT)
-    log = folder / f"results/logs/train/{Path(record_of(framework)).parent.relative_to('results/runs')}.log"
+    log = keyed(folder, f"logs/train/{run_of(framework)}/{file.parent.name}.log")
     for _ in range(FAILURES):
         failure.write_text(how)
         failed = subprocess.run(shlex.split(commands[framework]), cwd=folder, env=variables, check=False, timeout=300)
@@ -104,8 +115,8 @@ def test_a_run_ends_soon_when_a_rank_fails_and_resumes(shared, framework, how, t
             assert "RankError: rank 0" not in text
         done = subprocess.run(shlex.split(commands[framework]), cwd=folder, env=variables, check=False, timeout=300)
         assert done.returncode == 0, log.read_text()
-        assert curves(folder / record_of(framework)) == expected
-        record = read_record(folder / record_of(framework))
+        assert curves(file) == expected
+        record = read_record(file)
         assert record["resumes"] == 1
         assert len(record["other_ranks"][0]["sessions"]) == 2
         assert list(contradictions(record)) == []
@@ -115,10 +126,11 @@ def test_the_workflow_names_the_rank_that_failed(shared, tmp_path):
     folder, *_ = shared
     path = on_path(tmp_path, calling(Path(__file__).with_name("failing_rank_python.py")))
     (failure := tmp_path / "failure").write_text("PlantedError")
-    again = (record_of("chainer"), "--cores", "2", "--configfile", "experiment.yaml", "--force")
+    record_file(folder, run_of("chainer")).unlink()
+    again = ("--until", "train", "--cores", "2", "--configfile", "experiment.yaml")
     options = {"PATH": path, "FAILURE": str(failure), "TRAINMARK_CHECKPOINT_SECONDS": "0", **AS_ROOT}
     failed = snakemake(folder, *again, **options)
     assert failed.returncode == 1
     assert "failed: training chainer on cpu with 2 workers" in failed.printed
     assert "rank 1 of 2: PlantedError" in failed.printed
-    finish(folder, *again[:-1], **options)
+    finish(folder, *again, **options)

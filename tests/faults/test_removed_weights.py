@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from harness import calling, experiment_of, on_path, snakemake, write_config
+from harness import calling, experiment_of, keyed, on_path, snakemake, write_config
 from killing_python import plan_of
 
 from trainmark.records.evaluation import read_evaluation
@@ -12,7 +12,7 @@ from trainmark.verification.results import verify_results
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800)]
 
 EXPERIMENT = experiment_of(frameworks=["chainer", "keras-jax"], repeats=3)
-EVALUATION = "results/evaluations/e/mnist-mlp-flux/digits/chainer-cpu.json"
+EVALUATION = "e/mnist-mlp-flux/digits/chainer-cpu"
 
 
 WITHOUT_DOCSTRINGS = {"PYTHONOPTIMIZE": "2", "PYTHONMALLOC": "debug", "PYTHONDONTWRITEBYTECODE": ""}
@@ -35,13 +35,13 @@ def test_the_next_call_removes_the_rest(tmp_path, monkeypatch, signal_name, vari
     assert killed.returncode != 0
     assert (tmp_path / "kills" / "done").read_text().splitlines() == [f"{signal_name} removal 2 {EVALUATION}"]
     runs = tmp_path / "results/runs/e/mnist-mlp-flux/digits/keras-jax-cpu/epochs-1"
-    left = sorted(path.parent.name for path in runs.rglob("weights.npz"))
+    left = sorted(path.parents[1].name for path in runs.rglob("weights.npz"))
     assert left == ["repeat-2", "repeat-3"], "the kill came before the second run's weights went"
 
     again = call()
     assert again.returncode == 0, again.printed[-3000:]
     assert not list((tmp_path / "results").rglob("weights.npz"))
-    entries = read_evaluation(tmp_path / EVALUATION)["runs"]
+    entries = read_evaluation(keyed(tmp_path, f"evaluations/{EVALUATION}/*.json"))["runs"]
     assert sorted(entries) == [
         f"e/mnist-mlp-flux/digits/keras-jax-cpu/epochs-1/repeat-{repeat}" for repeat in (1, 2, 3)
     ]

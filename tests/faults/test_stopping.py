@@ -13,7 +13,9 @@ from harness import (
     environment,
     experiment_of,
     finish,
+    keyed,
     on_path,
+    record_file,
     snakemake,
     snakemake_command,
     wait_for,
@@ -28,15 +30,22 @@ EPOCHS = 300
 """A few seconds, in which a run is stopped or watched."""
 
 CONFIG = {"experiments": {"stopped": experiment_of(epochs=[EPOCHS], batch_size=400)}}
-RUN_FOLDER = f"results/runs/stopped/mnist-mlp-flux/digits/chainer-cpu/epochs-{EPOCHS}/repeat-1"
-
-
-LOG = RUN_FOLDER.replace("results/runs", "results/logs/train") + ".log"
+RUN = f"stopped/mnist-mlp-flux/digits/chainer-cpu/epochs-{EPOCHS}/repeat-1"
 
 
 def arguments(folder):
     """Of snakemake, up to the record: what comes after it is of no concern here."""
-    return f"{RUN_FOLDER}/record.json", "--cores", "2", "--configfile", write_config(folder, CONFIG)
+    return "--until", "train", "--cores", "2", "--configfile", write_config(folder, CONFIG)
+
+
+def has_checkpoint(folder):
+    """Whether the run has written one."""
+    return any(folder.glob(f"results/runs/{RUN}/*/record.checkpoint/*.npz"))
+
+
+def is_done(folder):
+    """Whether the run has a record."""
+    return any(folder.glob(f"results/runs/{RUN}/*/record.json"))
 
 
 def started(folder, **streams):
@@ -58,8 +67,7 @@ def started(folder, **streams):
 def test_a_stopped_workflow_goes_on_with_the_next_call(tmp_path, number):
     """As Ctrl-C, a batch system, a closed terminal or a lost machine does it: snakemake and its jobs get it alike."""
     process = started(tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
-    checkpoints = tmp_path / RUN_FOLDER / "record.checkpoint"
-    wait_for(lambda: any(checkpoints.glob("*.npz")), process)
+    wait_for(lambda: has_checkpoint(tmp_path), process)
     os.killpg(process.pid, number)
     printed = process.communicate(timeout=60)[0]
     assert process.returncode != 0
@@ -68,28 +76,30 @@ def test_a_stopped_workflow_goes_on_with_the_next_call(tmp_path, number):
     again = snakemake(tmp_path, *arguments(tmp_path))
     assert again.returncode == 0, again.printed[-3000:]
     assert "; resumed once" in again.printed
-    record = read_record(checkpoints.parent / "record.json")
+    record = read_record(file := record_file(tmp_path, RUN))
     assert record["resumes"] == 1
     assert len(record["curves"]) == EPOCHS
-    assert not checkpoints.exists()
+    assert not file.with_suffix(".checkpoint").exists()
 
 
 @pytest.mark.parametrize("at_once", [True, False])
 def test_a_training_that_outlives_its_workflow_is_not_repeated(tmp_path, at_once):
     """snakemake alone is killed, and its training goes on: the next call waits for what it leaves, or finds it."""
     process = started(tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    folder = tmp_path / RUN_FOLDER
-    wait_for(lambda: any((folder / "record.checkpoint").glob("*.npz")), process)
+    wait_for(lambda: has_checkpoint(tmp_path), process)
     process.kill()
     process.wait()
     if not at_once:
-        wait_for((folder / "record.json").exists, process=None)
+        wait_for(lambda: is_done(tmp_path), process=None)
     finish(tmp_path, *arguments(tmp_path))
-    assert read_record(folder / "record.json")["resumes"] == 0
-    assert "done by an earlier process that was still at work" in (tmp_path / LOG).read_text()
-    assert not (folder / "record.kept.json").exists()
-    finish(tmp_path, *arguments(tmp_path), "--forcerun", "train")
-    assert "done by an earlier process" not in (tmp_path / LOG).read_text(), "who asks for another training gets one"
+    file = record_file(tmp_path, RUN)
+    assert read_record(file)["resumes"] == 0
+    log = keyed(tmp_path, f"logs/train/{RUN}/*.log")
+    assert at_once <= ("done by an earlier process that was still at work" in log.read_text())
+    assert not file.with_suffix(".kept.json").exists()
+    file.unlink()
+    finish(tmp_path, *arguments(tmp_path))
+    assert "done by an earlier process" not in log.read_text(), "who asks for another training gets one"
 
 
 def test_a_second_workflow_in_the_same_directory_is_refused(tmp_path):
@@ -119,15 +129,14 @@ def test_a_terminal_that_goes_away_stops_nothing_under_nohup(tmp_path):
     )
     os.close(writing)
     threading.Thread(target=read_all, args=(reading, stop := threading.Event()), daemon=True).start()
-    folder = tmp_path / RUN_FOLDER
-    wait_for(lambda: any((folder / "record.checkpoint").glob("*.npz")), process=None)
+    wait_for(lambda: has_checkpoint(tmp_path), process=None)
     stop.set()
     os.killpg(process.pid, signal.SIGHUP)
-    wait_for((folder / "record.json").exists, process=None)
+    wait_for(lambda: is_done(tmp_path), process=None)
     process.wait(60)
-    record = read_record(folder / "record.json")
+    record = read_record(file := record_file(tmp_path, RUN))
     assert (record["status"], record["resumes"]) == ("ok", 0)
-    assert not (folder / "record.kept.json").exists()
+    assert not file.with_suffix(".kept.json").exists()
 
 
 def read_all(reading, stop):
@@ -144,7 +153,7 @@ def with_paper(tmp_path_factory):
     """A folder with a paper kit, and the arguments of the call that makes it again."""
     folder = tmp_path_factory.mktemp("paper")
     of_call = (
-        "results/paper",
+        "paper",
         "--cores",
         "2",
         "--configfile",

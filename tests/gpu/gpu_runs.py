@@ -1,6 +1,5 @@
 """What the GPU tests run: single runs of train.py, as a person at a prompt starts them, and a workflow."""
 
-import json
 import os
 import subprocess
 from functools import cached_property
@@ -11,7 +10,7 @@ import yaml
 from gpu_stages import missing_packages
 from harness import REPOSITORY, importing
 from harness import settings as settings_of
-from train_by_hand import command_of, prepare_images
+from train_by_hand import command_of, plan_training, prepare_images
 
 from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.formats import idx
@@ -65,15 +64,13 @@ class Runs:
         """(command line, record) of a run. settings: those that differ from SETTINGS."""
         dataset = dataset or ("texts" if recipe == "imdb-cnn" else "images")
         record = self.folder / "runs" / name / framework / "record.json"
+        of = f"gpu/{recipe}/{dataset}/{Trainer(framework, device, loop)}"
+        record.parent.mkdir(parents=True, exist_ok=True)
+        plan_training(record.parent, of, SETTINGS | settings, self.folder)
         options = {
-            "experiment": "gpu", "recipe": recipe, "dataset": dataset, "trainer": Trainer(framework, device, loop),
-            "dataset-folder": self.folder / dataset, "epochs": epochs, "repeat": 1,
-            "threads": 4 if device == "gpu" else 2,
-            "settings": json.dumps(SETTINGS | settings),
-            "log": record.with_name("log"), "out": record,
+            "plan": record.with_name("plan.json"), "run": f"{of}/epochs-{epochs}/repeat-1",
+            "threads": 4 if device == "gpu" else 2, "log": record.with_name("log"), "out": record,
         }  # fmt: skip
-        if dataset != "texts":
-            options["mean"] = self.folder / "mean.npy"
         return command_of(options), record
 
     def train(self, *arguments, environment=None, **settings):

@@ -41,7 +41,7 @@ def test_the_default_experiment_on_both_devices(tmp_path, record_property):
     assert {record["status"] for record in records} == {"ok"}
     for file in (tmp_path / "results" / "certificates").rglob("*.json"):
         for pair in json.loads(file.read_text())["pairs"]:
-            record_property(f"{file.parts[-3]}: {pair['first']} and {pair['second']}", pair["sentence"])
+            record_property(f"{file.parts[-4]}: {pair['first']} and {pair['second']}", pair["sentence"])
             assert pair["parity"] not in REFUSED, pair["sentence"]
     verified = run_script("verify", tmp_path / "results")
     assert verified.returncode == 0, verified.stdout + verified.stderr

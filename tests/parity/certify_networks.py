@@ -30,7 +30,6 @@ from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.recipe import DTYPE
 from trainmark.trainer import Trainer
-from trainmark.training.arguments import parse_trainer
 
 CLASSES = 10
 THREADS = 2
@@ -189,7 +188,7 @@ def main() -> None:
     """Write one trace."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--recipe", choices=RECIPES, required=True)
-    parser.add_argument("--trainer", type=parse_trainer, required=True)
+    parser.add_argument("--trainer", type=Trainer.parse, required=True)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     adapter = create_adapter(arguments.trainer.framework, THREADS, arguments.trainer.loop)

@@ -31,7 +31,6 @@ from trainmark.machine.locks import _take
 from trainmark.parity.trace import read_trace
 from trainmark.plan.display import last_error
 from trainmark.plan.plan_file import read_plan
-from trainmark.plan.staleness import _changes
 from trainmark.recipes.initial_weights import _read_finite
 from trainmark.records.inputs import initial_weights_sha256
 from trainmark.records.peaks import read_peak
@@ -77,7 +76,6 @@ READERS = {
     "a trace": ("trace.npz", read_trace),
     "a plan": ("plan.json", read_plan),
     "a record": ("record.json", read_record),
-    "a record that may be stale": ("record.json", lambda file: _changes(file, dict)),
     "a peak": ("peak.json", read_peak),
     "initial weights": ("weights.npz", _read_finite),
     "the SHA-256 of initial weights": ("weights.npz", initial_weights_sha256),

@@ -73,7 +73,8 @@ LISTS = {
     "rules": (listed("docs/structure.md", "rule"), re.findall(r"^rule (\w+):", text_of("workflow/rules/*"), re.M)),
     "results": (
         [path.split("/")[0] for path in listed("docs/results.md", "path in `results/`")],
-        re.findall(r"(?:results|\{RESULTS\})/([a-z_]+(?:\.json)?)", text_of("workflow/rules/*", "workflow/**/*.py")),
+        re.findall(r"(?:results|\{RESULTS\})/([a-z_]+(?:\.json)?)", text_of("workflow/rules/*", "workflow/**/*.py"))
+        + re.findall(r'^[A-Z]+ = f?"([a-z]+)/', text_of("workflow/scripts/trainmark/plan/products.py"), re.M),
     ),
     "keys of summary.json": (
         listed("docs/results.md", "key"),

@@ -105,7 +105,7 @@ def test_a_config_is_checked_and_planned_without_numpy_or_any_framework():
         f"sys.modules.update(dict.fromkeys({blocked!r}))",
         *imports,
         "from trainmark.config.load import load_config",
-        "from trainmark.plan.campaign import Campaign",
+        "from trainmark.plan.jobs import make_plan",
         "from trainmark.plan.matrix import with_devices",
         "own = {'title': 'T', 'format': 'class_subset', 'of': 'imagenette', 'classes': 2, 'seed': 1}",
         "changes = {'prepare': ['imdb', 'mine'], 'datasets': {'mine': own}}",
@@ -117,7 +117,7 @@ def test_a_config_is_checked_and_planned_without_numpy_or_any_framework():
         "from trainmark.trainer import Trainer",
         "training_code(RECIPES['mnist-mlp-keras'], Trainer('chainer', 'cpu')); preparing_digest('idx')",
         "config = with_devices(config, gpu_found=False)",
-        "print(len(Campaign(config, catalogue).order))",
+        "print(len(make_plan(config, catalogue)['order']))",
     ]
     done = python("\n".join(code))
     assert done.stderr == ""

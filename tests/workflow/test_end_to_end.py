@@ -6,7 +6,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
-from harness import FRAMEWORKS, SECRET, TINY, finish
+from harness import FRAMEWORKS, SECRET, TINY, finish, record_file
 from report_figures import AGREEMENT, Figures, check_figures
 
 from trainmark.parity.certificate import read_certificate
@@ -22,16 +22,14 @@ RUNS = OK + CENSORED
 def records(tiny):
     """The records by run number, as the report counts them, each read from its file."""
     ids = json.loads((tiny.results / "plan.json").read_text())["order"]
-    return {
-        str(i): read_record(tiny.results / "runs" / run_id / "record.json") for i, run_id in enumerate(ids, start=1)
-    }
+    return {str(i): read_record(record_file(tiny.folder, run_id)) for i, run_id in enumerate(ids, start=1)}
 
 
 @pytest.fixture(scope="module")
 def certificates(tiny):
-    """The certificates by their file's name."""
+    """The certificates by their group."""
     folder = tiny.results / "certificates"
-    return {str(path.relative_to(folder)): read_certificate(path) for path in sorted(folder.rglob("*.json"))}
+    return {str(path.parent.relative_to(folder)): read_certificate(path) for path in sorted(folder.rglob("*.json"))}
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +95,7 @@ def test_a_run_that_exceeds_its_memory_limit_is_a_result(records):
 
 def test_every_pair_of_trainers_is_certified(tiny, certificates):
     """The network itself and ten steps are the same in all frameworks but for rounding, whatever the runs came to."""
-    assert list(certificates) == [f"{name}/mnist-mlp-flux/digits.json" for name in ("diverging-nan", "tiny")]
+    assert list(certificates) == [f"{name}/mnist-mlp-flux/digits" for name in ("diverging-nan", "tiny")]
     classes = {name: [pair["parity"] for pair in found["pairs"]] for name, found in certificates.items()}
     assert [len(found) for found in classes.values()] == [1, len(FRAMEWORKS) * (len(FRAMEWORKS) - 1) // 2]
     assert {parity for found in classes.values() for parity in found} <= {"bitwise", "rounding"}

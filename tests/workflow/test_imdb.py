@@ -10,7 +10,7 @@ from subprocess import PIPE
 
 import numpy as np
 import pytest
-from harness import predict, snakemake, write_config
+from harness import predict, record_file, snakemake, write_config
 from mirrors import reviews_on_mirror
 from report_figures import check_figures
 
@@ -51,7 +51,7 @@ def finished(tmp_path_factory):
 
 
 def run_folder(folder, experiment="kept", epochs=12):
-    return folder / f"results/runs/{experiment}/imdb-cnn/texts/chainer-cpu/epochs-{epochs}/repeat-1"
+    return record_file(folder, f"{experiment}/imdb-cnn/texts/chainer-cpu/epochs-{epochs}/repeat-1").parent
 
 
 def test_the_network_learns_the_reviews_and_scores_one_of_each_class(finished):
@@ -67,9 +67,7 @@ def test_the_network_learns_the_reviews_and_scores_one_of_each_class(finished):
 def test_the_report_shows_the_scores(finished):
     page = (finished / "results" / "report" / "index.html").read_text()
     order = json.loads((finished / "results" / "plan.json").read_text())["order"]
-    records = {
-        str(i): read_record(finished / "results" / "runs" / one / "record.json") for i, one in enumerate(order, 1)
-    }
+    records = {str(i): read_record(record_file(finished, run_id)) for i, run_id in enumerate(order, 1)}
     shown = check_figures(page, records, certificates={})
     assert {cell["data-field"] for cell in shown} >= {"scored_texts.test.0", "scored_texts.test.8"}
     assert page.count("<h3>Sample reviews</h3>") == 2

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from types import FunctionType
 
 import pytest
@@ -14,8 +15,8 @@ from trainmark.plan import internals
 SNAKEFILE = """
 import json
 import logging
+from dataclasses import asdict
 
-from snakemake.io import is_flagged
 from trainmark.plan import internals
 
 FOUND = {}
@@ -39,46 +40,18 @@ class Passing(logging.Handler):
         Passing.seen += getattr(record, "event", None) == "job_info"
 
 
-OF_CALL = [
-    "plans_jobs", "name_of_module", "files_of_call", "is_touch", "hides_jobs", "is_dry_run",
-    "has_colour", "runs_here", "cluster_profile", "deployment_methods",
-]
-for name in OF_CALL:
-    note(name, workflow, then=lambda value: sorted(value) if isinstance(value, set) else value)
-note("changes_paths", workflow, "results/plan.json")
-note("given_config", workflow, config, "default.yaml")
-note("keep_temporary_files", workflow, then=lambda _: workflow.storage_settings.notemp)
-note("deployment_prefix", workflow, "conda")
-note("add_container_option", workflow, "--nv", then=lambda _: workflow.deployment_settings.apptainer_args)
-stamp_of = lambda _: workflow.modifier.path_modifier.apply_default_storage("folder/")
-note("make_folder_by", workflow, "folder", "again", then=stamp_of)
-note("ancient", "a", then=lambda file: is_flagged(file, "ancient"))
-note("before_update", "a", then=lambda file: is_flagged(file, "before_update"))
+note("call_of", workflow, then=lambda call: asdict(call) | {"deployment": sorted(call.deployment)})
 note("replace_terminal_handler", lambda inner: Passing(), then=lambda handler: type(handler).__name__)
-
-
-def once_more(wildcards):
-    note("makes_selected", workflow)
-    note("forces_jobs", workflow)
-    note("has_no_hooks", workflow)
-    note("compares_parameters", workflow)
-    note("set_group_size", workflow, "g", 3, then=lambda _: workflow.group_settings.group_components["g"])
-    note("make_again", workflow, ["again"])
-    return []
 
 
 rule all:
     input:
-        "again",
+        "made",
 
 
-rule again:
-    input:
-        once_more,
-        "dated",
-        ancient("undated"),
+rule made:
     output:
-        "again",
+        "made",
     params:
         script="no_script.py",
     shell:
@@ -86,14 +59,10 @@ rule again:
 
 
 onstart:
-    jobs = internals.jobs_to_run(workflow)
+    note("set_group_size", workflow, "g", 3, then=lambda _: workflow.group_settings.group_components["g"])
     note("jobs_to_run", workflow, then=lambda jobs: sorted(job.rule.name for job in jobs))
-    again = next(job for job in jobs if job.rule.name == "again")
-    note("dated_inputs", again)
     note("lift_job_rate", workflow, then=lambda _: bool(workflow.scheduler.job_rate_limiter))
-    note("submitted_rules", workflow)
-    note("environment_of_job", workflow, "again", {})
-    note("output_of_help", workflow, "again", {}, then=lambda text: "no_script.py" in text)
+    note("software_of", workflow, "made", {}, then=lambda found: [found[0], "no_script.py" in found[1]()])
 
 
 internals.call_at_start(workflow, started)
@@ -102,7 +71,6 @@ internals.call_at_start(workflow, started)
 def ended():
     note("failed_by_itself", workflow)
     FOUND["messages"] = Passing.seen
-    note("replace_all_handlers", Passing(), then=lambda _: len(logging.getLogger("snakemake.logging").handlers))
     with open("found.json", "w") as stream:
         json.dump(FOUND, stream, default=str)
 
@@ -115,24 +83,21 @@ onerror:
     ended()
 """
 
+OF_CALL = {
+    "plans_jobs": True, "module": None, "config_of_module": False, "moves_results": False, "configfiles": [],
+    "runs_here": True, "cores": 1, "scheduler": None, "deployment": [], "prefixes": {}, "is_dry_run": False,
+    "hides_jobs": True, "has_colour": False,
+}  # fmt: skip
+
 EXPECTED = {
-    "plans_jobs": True, "name_of_module": None, "is_touch": False, "keep_temporary_files": True,
-    "makes_selected": False, "forces_jobs": False, "dated_inputs": ["dated"],
-    "compares_parameters": True, "has_no_hooks": False, "hides_jobs": True, "is_dry_run": False, "has_colour": False,
-    "runs_here": True, "cluster_profile": None, "deployment_methods": [], "changes_paths": False,
-    "given_config": [["default.yaml"], {}, None], "deployment_prefix": "", "add_container_option": " --nv",
-    "make_folder_by": "folder/",
-    "ancient": True, "before_update": True, "set_group_size": 3, "replace_terminal_handler": "Passing",
-    "make_again": None, "jobs_to_run": ["again", "all"], "lift_job_rate": False, "submitted_rules": ["again", "all"],
-    "replace_all_handlers": 1,
-    "environment_of_job": None, "output_of_help": True, "call_at_start": "called", "failed_by_itself": False,
+    "lift_job_rate": False, "replace_terminal_handler": "Passing", "set_group_size": 3,
+    "jobs_to_run": ["all", "made"], "software_of": ["", True], "call_at_start": "called", "failed_by_itself": False,
+    "messages": 2,
 }  # fmt: skip
 
 
 def found(folder, *options):
     (folder / "Snakefile").write_text(SNAKEFILE)
-    for name in ("again", "dated", "undated"):
-        (folder / name).write_text("old\n")
     command = [sys.executable, "-m", "snakemake", "--cores", "1", "--quiet", "rules", "--nocolor", *options]
     done = subprocess.run(command, cwd=folder, env=importing(), capture_output=True, text=True, check=False)
     assert (folder / "found.json").exists(), done.stderr
@@ -142,30 +107,27 @@ def found(folder, *options):
 @pytest.fixture(scope="module")
 def of_call(tmp_path_factory):
     folder = tmp_path_factory.mktemp("call")
-    values = found(folder)
-    assert (folder / "again").read_text() == "new\n"
-    assert values.pop("files_of_call") == ["--snakefile", str(folder / "Snakefile")]
-    return values
+    values = found(folder, "--config", "word=1")
+    assert (folder / "made").read_text() == "new\n"
+    call = values.pop("call_of")
+    assert (call.pop("snakefile"), call.pop("config")) == (str(folder / "Snakefile"), {"word": 1})
+    return values | call
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize("name", EXPECTED | OF_CALL)
 def test_a_part_of_snakemake(of_call, name):
-    assert of_call[name] == EXPECTED[name]
-
-
-ALONE = {"files_of_call", "print_one_job_of_each_rule"}
-"""Functions that other tests call: tests/workflow/test_profiles.py and the fixture here."""
+    assert of_call[name] == (EXPECTED | OF_CALL)[name]
 
 
 def test_every_function_is_tested_here():
     own = (value for value in vars(internals).values() if getattr(value, "__module__", "") == internals.__name__)
     functions = {value.__name__ for value in own if isinstance(value, FunctionType)}
-    assert {name for name in functions if not name.startswith("_")} == {*EXPECTED, *ALONE}
+    assert {name for name in functions if not name.startswith("_")} == {*EXPECTED, "call_of"} - {"messages"}
+    assert {field.name for field in fields(internals.Call)} == {*OF_CALL, "snakefile", "config"}
 
 
-def test_the_end_of_a_call_for_a_folder_in_which_a_job_failed(tmp_path):
-    values = found(tmp_path, "./folder/", "--config", "command=false")
-    assert values["failed_by_itself"] is True
+def test_the_end_of_a_call_in_which_a_job_failed(tmp_path):
+    assert found(tmp_path, "--config", "command=false")["failed_by_itself"] is True
 
 
 def test_no_other_module_imports_snakemake():

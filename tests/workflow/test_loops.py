@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from harness import copy_of_repository, experiment_of, finish, snakemake, write_config
+from harness import copy_of_repository, experiment_of, finish, keyed, planned, record_file, snakemake, write_config
 from report_figures import check_figures
 
 from trainmark.parity.certificate import read_certificate
@@ -26,7 +26,7 @@ CONFIG = {
     }
 }
 GROUP = "loops/mnist-mlp-flux/digits"
-TUNING = f"tuning/{GROUP}/twin-cpu-tuned.json"
+TUNING = f"tuning/{GROUP}/twin-cpu-tuned/*.json"
 LOOPS = ("stock", "tuned")
 ADAPTERS = "workflow/scripts/trainmark/frameworks"
 
@@ -48,21 +48,21 @@ def test_each_loop_trains_its_own_runs(finished):
     for loop in LOOPS:
         for epochs in (1, 2):
             run = f"{GROUP}/{Trainer('twin', 'cpu', loop)}/epochs-{epochs}/repeat-1"
-            assert read_record(folder / "results/runs" / run / "record.json")["run"]["loop"] == loop
-            log = (folder / "results/logs/train" / f"{run}.log").read_text()
+            assert read_record(record_file(folder, run))["run"]["loop"] == loop
+            log = keyed(folder, f"logs/train/{run}/*.log").read_text()
             assert ("the tuned loop trains" in log) == (loop == "tuned")
     assert re.search(r"^run \d of 4: twin on cpu, 2 epochs, repeat 1 \(", printed, re.MULTILINE)
     assert re.search(r"^run \d of 4: twin tuned on cpu, 1 epoch, repeat 1 \(", printed, re.MULTILINE)
 
 
 def test_the_loops_are_certified_and_evaluated_against_each_other(finished):
-    results = finished[0] / "results"
-    certificate = read_certificate(results / "certificates" / f"{GROUP}.json")
+    folder, _ = finished
+    certificate = read_certificate(keyed(folder, f"certificates/{GROUP}/*.json"))
     assert [one["trainer"] for one in certificate["trainers"]] == ["twin-cpu", "twin-cpu-tuned"]
     (pair,) = certificate["pairs"]
     assert (pair["first"], pair["second"], pair["parity"]) == ("twin on cpu", "twin tuned on cpu", "bitwise")
     for evaluator, evaluated in (("twin-cpu", "twin-cpu-tuned"), ("twin-cpu-tuned", "twin-cpu")):
-        evaluation = read_evaluation(results / f"evaluations/{GROUP}/{evaluator}.json")
+        evaluation = read_evaluation(keyed(folder, f"evaluations/{GROUP}/{evaluator}/*.json"))
         assert {run_id.split("/")[3] for run_id in evaluation["runs"]} == {evaluated}
 
 
@@ -78,36 +78,34 @@ def test_tables_and_report_name_both(finished):
     found = sorted((folder / "results/runs").rglob("record.json"))
     numbers = pd.read_parquet(tables / "runs.parquet").set_index("id")["number"]
     records = {str(numbers[record["run"]["id"]]): record for record in map(read_record, found)}
-    check_figures(page, records, {f"{GROUP}.json": read_certificate(folder / f"results/certificates/{GROUP}.json")})
+    check_figures(page, records, {GROUP: read_certificate(keyed(folder, f"certificates/{GROUP}/*.json"))})
     figure = (folder / f"results/figures/{GROUP}/training_time.svg").read_text()
     assert ">twin on cpu</text>" in figure and ">twin tuned on cpu</text>" in figure
 
 
 def test_the_steps_of_the_tuning_are_timed_and_drawn(finished):
-    results = finished[0] / "results"
-    tuning = read_tuning(results / TUNING)
+    folder, _ = finished
+    results, tuning = folder / "results", read_tuning(keyed(folder, TUNING))
     assert [step["step"] for step in tuning["steps"]][:1] == ["print"]
     assert {step["step"] for step in tuning["steps"][1:]} <= {"threads"}
     table = pd.read_csv(results / "tables/tuning.csv")
     assert table["step"].tolist() == [step["step"] for step in tuning["steps"]] and (table["pairs"] == 6).all()
     assert "a line is printed" in (results / f"figures/{GROUP}/tuning.svg").read_text()
-    assert "the tuned loop trains" in (results / f"logs/time_tuning/{GROUP}/twin-cpu-tuned.log").read_text()
+    assert "the tuned loop trains" in keyed(folder, f"logs/time_tuning/{GROUP}/twin-cpu-tuned/*.log").read_text()
 
 
 def test_a_run_takes_the_chosen_number_of_threads(finished):
     folder, _ = finished
-    file = folder / "results" / TUNING
-    kept = file.read_bytes()
+    file = keyed(folder, TUNING)
     measured = {key: value for key, value in read_tuning(file).items() if key != "sha256"}
     threads = 3 - measured["threads"]  # of two CPUs, the number that was not chosen
     write_tuning(measured | {"threads": threads}, file)
+    run = f"{GROUP}/twin-cpu-tuned/epochs-1/repeat-1"
+    record_file(folder, run).unlink()
     printed = finish(folder, "--cores", "2", "--configfile", "experiment.yaml")
-    assert "2 of 4 runs to train" in printed, "both tuned runs, since the file has changed"
-    trained = read_record(folder / f"results/runs/{GROUP}/twin-cpu-tuned/epochs-1/repeat-1/record.json")
+    assert "1 of 4 runs to train" in printed
+    trained = read_record(record_file(folder, run))
     assert trained["provenance"]["threads"] == len(trained["provenance"]["cpus"]) == threads
     assert len(trained["sessions"][0]["cpus"]) == 2
     file.unlink()
-    dry = snakemake(folder, "-n", "--configfile", "experiment.yaml", "--workflow-profile", "none")
-    planned = re.findall(r"^rule (train|time_tuning):", dry.stdout, re.MULTILINE)
-    file.write_bytes(kept)
-    assert sorted(planned) == ["time_tuning", "train", "train"]
+    assert planned(folder) == {"time_tuning": 1, "collect_records": 1, "plot_figures": 1, "report": 1}

@@ -27,13 +27,13 @@ SKIPPED = {
     "snakemake --cores 4 --resources gpu=1 --configfile my.yaml": "80 runs: minutes",
     "python3 -m venv": "installs torch; the environment of the tests stands in for that of the page",
     "torch-environment": "as above",
-    "run=": "of reviews that are fetched; RESULTS has another run",
+    "run=": "of reviews that are fetched; WEIGHTS are of another run",
     "python workflow/scripts/predict.py $run reviews.txt": "as above",
     "echo": "as above",
 }
 """Lines of `sh` blocks that begin so are not run, each with the reason."""
 
-RESULTS = "results/runs/flowers/imagenet-nin/flowers/chainer-cpu/epochs-1/repeat-1"
+WEIGHTS = "results/runs/flowers/imagenet-nin/flowers/chainer-cpu/epochs-1/repeat-1/*/weights.npz"
 QUICK = """experiments:
   flowers: {recipes: [imagenet-nin], frameworks: [chainer], epochs: [1], input: {crop: [99, 99]}}
 """
@@ -49,7 +49,7 @@ REPLACED = {
         "--dataset flowers",
         "flax-cpu keras-jax-cpu": "chainer-cpu",
         ' --font "Liberation Sans"': "",
-        "weights.npz": f"{RESULTS}/weights.npz",
+        '"weights.npz"': f"*__import__('glob').glob('{WEIGHTS}')",
     },
 }
 """What a reader replaces by names of their own, and what would take too long."""
@@ -60,7 +60,8 @@ AFTER = {"photographs.md": "your_own.md", "results.md": "photographs.md", "colum
 MASKS = {
     # Snakemake's own lines, and those on an earlier config, on other work on the machine and on long work
     r"(Using workflow specific profile|Assuming unrestricted|Building DAG|Complete log|Elapsed time).*\n": "",
-    r"\d+ (outdated result|finished run)s?\b.* again.*\n|.*no longer of.*\n": "",
+    r".*: differs from \d+ kept runs? in: .*\n|.*no longer of.*\n": "",
+    r"[0-9a-f]{8}-[0-9a-f]{8}": "KEY",
     r"Disturbed: .*\n\n": "",
     r".*, for \d+ \w+ now\n": "",
     # times, ratios, and differences that depend on the order of sums

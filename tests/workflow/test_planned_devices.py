@@ -5,13 +5,13 @@ import re
 from harness import finish, snakemake, write_config
 
 from trainmark.config.load import load_config
-from trainmark.plan.campaign import Campaign
+from trainmark.plan.jobs import make_plan
 from trainmark.plan.matrix import with_devices
 from trainmark.plan.plan_file import write_plan
 
 SMALL = {"recipes": ["mnist-mlp-flux"], "frameworks": ["chainer", "keras-jax"], "epochs": [2], "repeats": 1}
 CONFIG = {"experiments": {"planned": SMALL}}  # devices: auto, by default
-CERTIFICATE = "results/certificates/planned/mnist-mlp-flux/digits.json"
+GROUP = "planned/mnist-mlp-flux/digits"
 AS_A_JOB = ("-n", "--mode", "remote", "--workflow-profile", "none")
 
 
@@ -19,9 +19,10 @@ def test_a_job_comes_to_the_runs_that_were_planned_on_another_machine(tmp_path):
     """This machine has no GPU: the pairs with one are certified all the same, as planned."""
     name = write_config(tmp_path, CONFIG)
     config, catalogue = load_config([tmp_path / name])
-    campaign = Campaign(with_devices(config, gpu_found=True), catalogue)
-    write_plan(tmp_path / "results" / "plan.json", campaign.config, [], campaign.order)
-    process = snakemake(tmp_path, CERTIFICATE, *AS_A_JOB, "--configfile", name)
+    plan = make_plan(with_devices(config, gpu_found=True), catalogue)
+    write_plan(tmp_path / "results" / "plan.json", plan)
+    certificate = f"results/{plan['certificates'][GROUP]['file']}"
+    process = snakemake(tmp_path, certificate, *AS_A_JOB, "--configfile", name)
     assert process.returncode == 0, process.printed[-3000:]
     traced = re.findall(r"trainer=([\w-]+)", process.stdout)
     assert sorted(set(traced)) == [f"{name}-{device}" for name in ("chainer", "keras-jax") for device in ("cpu", "gpu")]
@@ -38,7 +39,7 @@ def test_every_timed_job_on_a_gpu_has_the_threads_of_its_runs_and_a_training_has
     name = write_config(tmp_path, {"experiments": {"planned": tuned}})
     printed = finish(tmp_path, "-n", "-p", "--cores", "6", "--workflow-profile", "none", "--configfile", name)
     jobs = re.findall(
-        r"/(train|trace_training|time_tuning)\.py .*--trainer chainer-(cpu|gpu)\S* .*--threads (\d)", printed
+        r"/(train|trace_training|time_tuning)\.py .*--(?:run|job) \S*/chainer-(cpu|gpu)\S* .*--threads (\d)", printed
     )
     trainings = [job for job in re.split(r"\n(?:local)?rule ", printed) if job.startswith("train:")]
     resources = {

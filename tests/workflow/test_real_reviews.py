@@ -9,7 +9,7 @@ import re
 import tarfile
 
 import pytest
-from harness import FRAMEWORKS, REPOSITORY, experiment_of, finish, predict, write_config
+from harness import FRAMEWORKS, REPOSITORY, experiment_of, finish, predict, record_file, write_config
 
 from trainmark.records.record import read_record
 
@@ -51,20 +51,20 @@ def test_imdb_cnn_learns_the_real_reviews_in_every_framework(tmp_path):
     finish(tmp_path, "--cores", "2", "--configfile", write_config(tmp_path, CONFIG))
     print((tmp_path / "results" / "tables" / "summary.txt").read_text())
     for framework in FRAMEWORKS:
-        folder = tmp_path / f"results/runs/imdb/imdb-cnn/imdb/{framework}-cpu/epochs-2/repeat-1"
-        record = read_record(folder / "record.json")
+        file = record_file(tmp_path, f"imdb/imdb-cnn/imdb/{framework}-cpu/epochs-2/repeat-1")
+        record = read_record(file)
         print(framework, json.dumps(record["result"]), json.dumps(record["scored_texts"]))
         assert record["network"]["parameters"] == 350_751
         assert record["result"]["test_accuracy"] >= LEAST_ACCURACY
         negative, positive = record["scored_texts"]
         assert (negative["index"], positive["index"]) == (0, 12_500)
         reviews = "A dull, badly acted waste of time. Awful.\nA wonderful, moving film with a great cast. Superb!\n"
-        answers = predict(folder, input=reviews).stdout.splitlines()
+        answers = predict(file, input=reviews).stdout.splitlines()
         print(framework, answers)
         assert [answer.split("\t")[0] for answer in answers] == ["negative", "positive"]
         assert all(re.fullmatch(r"\w+\t[01]\.\d{4}", answer) for answer in answers)
     texts, classes = raw_test_reviews()
-    answers = predict(folder, input="".join(f"{text}\n" for text in texts)).stdout.splitlines()
+    answers = predict(file, input="".join(f"{text}\n" for text in texts)).stdout.splitlines()
     assert len(answers) == len(texts) == 25_000
     right = sum(answer.split("\t")[0] == name for answer, name in zip(answers, classes, strict=True))
     assert right / len(texts) == record["result"]["test_accuracy"], "the same words, ids and length as in training"

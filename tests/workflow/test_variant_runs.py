@@ -4,7 +4,7 @@ import json
 
 import pandas as pd
 import pytest
-from harness import finish, run_script
+from harness import finish, record_file, run_script
 
 from trainmark.plan.figures import known_figures
 from trainmark.records.record import read_record
@@ -36,7 +36,7 @@ def folder(tmp_path_factory):
 
 def record_of(folder, variant, repeat=1):
     group = f"dropout.{variant}/mnist-mlp-keras/held-out/chainer-cpu/epochs-2"
-    return read_record(folder / "results" / "runs" / group / f"repeat-{repeat}" / "record.json")
+    return read_record(record_file(folder, f"{group}/repeat-{repeat}"))
 
 
 def comparisons(folder, experiment):

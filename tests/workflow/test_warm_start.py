@@ -4,7 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
-from harness import snakemake, write_config
+from harness import keyed, record_file, snakemake, write_config
 
 from trainmark.parity.certificate import read_certificate
 from trainmark.records.record import read_record
@@ -21,12 +21,15 @@ WARM = COMMON | {
     "seed": 7,
     "initial_weights": "trained/weights.npz",
 }
-RUN = f"results/runs/{{experiment}}/{RECIPE}/digits/{{framework}}-cpu/epochs-1/repeat-{{repeat}}"
+RUN = f"{{experiment}}/{RECIPE}/digits/{{framework}}-cpu/epochs-1/repeat-{{repeat}}"
 
 
 def record_of(folder, experiment, framework, repeat=1):
-    run = RUN.format(experiment=experiment, framework=framework, repeat=repeat)
-    return read_record(folder / run / "record.json")
+    return read_record(file_of(folder, experiment, framework, repeat))
+
+
+def file_of(folder, experiment, framework, repeat=1):
+    return record_file(folder, RUN.format(experiment=experiment, framework=framework, repeat=repeat))
 
 
 def run(folder, experiments):
@@ -40,7 +43,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("warm")
     first = run(folder, {"first": FIRST})
     assert first.returncode == 0, first.printed[-5000:]
-    shutil.copytree(folder / RUN.format(experiment="first", framework="chainer", repeat=1), folder / "trained")
+    shutil.copytree(file_of(folder, "first", "chainer").parent, folder / "trained")
     warm = run(folder, {"warm": WARM})
     assert warm.returncode == 0, warm.printed[-5000:]
     return folder
@@ -57,6 +60,6 @@ def test_runs_start_where_another_framework_ended(folder, framework):
     assert step_losses(started["curves"][0])[0] < step_losses(ended["curves"][0])[0] / 2
     assert second["initial_evaluation"] == initial
     assert second["curves"][0]["step_losses"] != started["curves"][0]["step_losses"], "another order of batches"
-    certificate = read_certificate(folder / f"results/certificates/warm/{RECIPE}/digits.json")
+    certificate = read_certificate(keyed(folder, f"certificates/warm/{RECIPE}/digits/*.json"))
     assert certificate["settings"]["initial_weights_sha256"] == ended["weights"]["sha256"]
     assert [pair["parity"] for pair in certificate["pairs"]] in (["bitwise"], ["rounding"])

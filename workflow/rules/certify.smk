@@ -4,55 +4,40 @@
 rule trace_training:
     """Train the certified steps with one trainer, and write its trace for the parity check."""
     input:
-        dataset="results/datasets/{dataset}/prepared",
-        mean=CAMPAIGN.mean_image,
-        packed=SESSION.packed_images,
-        weights=CAMPAIGN.initial_weights,
+        **read("dataset", "mean", "packed", "weights"),
     output:
-        trace=temp(TRACE_FILE),
+        trace=temp(f"{RESULTS}/{products.TRACE}"),
     params:
-        settings=CAMPAIGN.certified_settings,
-        mean=lambda wildcards, input: option("--mean", input.mean),
-        packed=CAMPAIGN.packed_option,
-        most_workers=CAMPAIGN.most_workers,
-        recipe=CAMPAIGN.certified_recipe,
-        code=CAMPAIGN.training_code,
+        job=OF_TRAINER,
         script=f"{SCRIPTS}/trace_training.py",
     log:
-        f"results/logs/trace_training/{OF_TRAINER}.log",
+        f"results/logs/trace_training/{OF_TRAINER}/{{key}}.log",
     priority: BEFORE_RUNS
     conda:
-        SESSION.framework_environment
+        trained(SESSION.framework_environment)
     container:
-        SESSION.framework_image
-    threads: by_wildcards(SESSION.threads)
+        trained(SESSION.framework_image)
+    threads: trained(SESSION.threads)
     resources:
-        mem_mb=SESSION.for_each_worker(8000),
+        **asked(gpu=SESSION.gpus_of_workers, tasks=SESSION.tasks, mpi=SESSION.launcher),
+        mem_mb=trained(SESSION.for_each_worker(8000)),
         runtime=240,
-        gpu=SESSION.gpus_of_workers,
-        tasks=SESSION.tasks,
-        mpi=SESSION.launcher,
     shell:
-        "python {params.script:q} --launcher={resources.mpi:q} --recipe {wildcards.recipe} --dataset-folder {input.dataset:q}"
-        " {params.mean} {params.packed} --trainer {wildcards.trainer} --most-workers {params.most_workers}"
-        " --settings {params.settings:q} --threads {threads} --log {log:q} --out {output.trace:q}"
+        "python {params.script:q} --job {params.job:q} --threads {threads}"
+        f"{LAUNCHER}"
+        " --log {log:q} --out {output.trace:q}"
 
 
 rule certify:
     """Compare the traces of all trainers of a group in pairs, and write the parity certificate."""
     input:
         traces=CAMPAIGN.traces,
-        stale=SESSION.remake_if_stale(CAMPAIGN.stale_certificate, f"{products.CERTIFICATES}/{CERTIFICATE_FILE}"),
     output:
-        certificate=f"{products.CERTIFICATES}/{CERTIFICATE_FILE}",
+        certificate=f"{RESULTS}/{products.CERTIFICATE}",
     params:
-        # Traces are temporary, so everything that makes a trace stale must make the certificate stale.
-        settings=CAMPAIGN.certified_settings,
-        recipe=CAMPAIGN.certified_recipe,
-        code=CAMPAIGN.certificate_code,
         script=f"{SCRIPTS}/certify.py",
     log:
-        "results/logs/certify/{experiment}/{recipe}/{dataset}.log",
+        "results/logs/certify/{experiment}/{recipe}/{dataset}/{key}.log",
     priority: BEFORE_RUNS
     conda:
         "../../envs/report.yaml"

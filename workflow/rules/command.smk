@@ -4,13 +4,12 @@
 rule fetch_command:
     """Fetch the files of a command and check their checksums, on the submitting host."""
     output:
-        sources=f"{products.COMMAND_FOLDER}/sources.json",
+        sources=f"{RESULTS}/{products.COMMAND}/sources.json",
     params:
-        entry=CAMPAIGN.fetched,
-        folder=subpath(output.sources, parent=True),
+        command="{experiment}/{recipe}",
         script=f"{SCRIPTS}/download.py",
     log:
-        "results/logs/fetch_command/{experiment}/{recipe}.log",
+        "results/logs/fetch_command/{experiment}/{recipe}/{key}.log",
     priority: BEFORE_RUNS
     localrule: True
     conda:
@@ -21,41 +20,35 @@ rule fetch_command:
     resources:
         runtime=1440,
     shell:
-        "python {params.script:q} --dataset {wildcards.recipe} --entry {params.entry:q}"
-        " --raw-folder {params.folder:q}/files --out {output.sources:q} --log {log:q}"
+        "python {params.script:q} --command {params.command:q} --out {output.sources:q} --log {log:q}"
 
 
 rule run_command:
     """Run a command once, read its epochs, and write its record."""
     input:
-        unpack(by_wildcards(SESSION.inputs_of_command)),
+        sources=lambda wildcards: final(CAMPAIGN.sources(wildcards)),
     output:
-        record=RECORD_FILE,
+        record=f"{RESULTS}/{products.RECORD}",
     params:
-        run=RUN_OPTIONS,
-        command=CAMPAIGN.recipe,
-        settings=CAMPAIGN.settings,
-        files=subpath(input.sources, parent=True),
+        run=RUN_FOLDER,
         image=SESSION.command_image,
-        code=CAMPAIGN.training_code,
-        plan=PLAN_FILE,
         script=f"{SCRIPTS}/run_command.py",
     log:
-        f"results/logs/run_command/{RUN_FOLDER}.log",
+        f"results/logs/run_command/{RUN_FOLDER}/{{key}}.log",
     wildcard_constraints:
         trainer=f"{command_recipe.FRAMEWORK}-(cpu|gpu)",
         dataset=command_recipe.DATASET,
+        key=KEY + ATTEMPT,
     priority: CAMPAIGN.turn
     # Snakemake's own Python runs the script, because the environment of a command need not have the script's packages.
     # There is no `container`, because the script starts it.
     conda:
         SESSION.command_environment
-    threads: by_wildcards(SESSION.threads)
+    threads: SESSION.threads
     resources:
         mem_mb=4000,
         runtime=240,
         gpu=SESSION.gpus,
     shell:
-        '"$TRAINMARK_PYTHON" {params.script:q} {params.run}'
-        " --command {params.command:q} --files-folder {params.files:q}/files {params.image}"
-        " --settings {params.settings:q} --threads {threads} --plan {params.plan:q} --log {log:q} --out {output.record:q}"
+        '"$TRAINMARK_PYTHON" {params.script:q} --run {params.run:q} {params.image}'
+        " --threads {threads} --log {log:q} --out {output.record:q}"

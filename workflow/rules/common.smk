@@ -3,7 +3,7 @@ import os
 import sys
 
 # The path starts from this file, because under `module` workflow.basedir is the folder of the main Snakefile. It is
-# relative to the working directory, because an absolute path in a rule would make every result stale in a moved copy.
+# relative to the working directory, because with an absolute path in a rule a moved copy would make its tables again.
 SCRIPTS = os.path.relpath(workflow.current_basedir.join("../scripts").get_path_or_uri(secret_free=True))
 if not os.path.isdir(SCRIPTS):
     sys.exit(
@@ -16,19 +16,58 @@ for folder in (os.path.abspath(f"{SCRIPTS}/../.."), os.getcwd()):
 sys.path.append(SCRIPTS)
 
 from trainmark.plan import products
-from trainmark.plan.campaign import by_wildcards, option, trainer_of
+from trainmark.plan.campaign import option
 from trainmark.plan.code_digests import digest
 from trainmark.plan.figures import FIGURE_FORMATS, known_figures
-from trainmark.plan.products import EVALUATION_FILE, FIGURE_FOLDER, PLAN_FILE, RECORD_FILE, TABLE_FILES, TRACE_FILE
-from trainmark.plan.products import CHECKED_CLAIMS, PAPER_STAMP, TUNING_FILE
-from trainmark.plan.run import CERTIFICATE_FILE, OF_TRAINER, RUN_FOLDER, RUN_OPTIONS
+from trainmark.plan.products import ATTEMPT, CHECKED_CLAIMS, KEY, REPORT_FILES, RESULTS, TABLE_FILES
+from trainmark.plan.run import OF_TRAINER, RUN_FOLDER
 from trainmark.recipes import command as command_recipe
 from trainmark.session import Session
 from trainmark.trainer import DEVICES
 
 SESSION = Session(workflow, config)
 CAMPAIGN = SESSION.campaign
+IS_REPORTED = all(map(SESSION.is_made, CAMPAIGN.all_files))
 BEFORE_RUNS = CAMPAIGN.before_runs
+DATASET = f"{RESULTS}/{products.DATASET}"
+
+
+def final(files):
+    """The files with those that are there as what they are: no rule makes them again. Their paths say what made them."""
+    return [before_update(file) if SESSION.is_made(file) else file for file in files]
+
+
+def reported(files):
+    """Files made of the records, as `final` does if all of them are there; otherwise Snakemake's file times decide."""
+    return final(files) if IS_REPORTED else files
+
+
+def trained(look_up):
+    """A value by the wildcards of a job with a trainer; the value itself if all trainings of the plan have the same.
+
+    Snakemake takes a tenth of a millisecond for each function of each job, and there may be thousands of jobs.
+    """
+    values = [look_up(training) for training in CAMPAIGN.trainings]
+    return values[0] if values and all(value == values[0] for value in values) else look_up
+
+
+def read(*names):
+    """The inputs of a job with a trainer, each by the method of CAMPAIGN of its name; without what no training reads."""
+    found = {name: trained(_final(getattr(CAMPAIGN, name))) for name in names}
+    return {name: files for name, files in found.items() if files != []}
+
+
+def asked(**look_ups):
+    """Resources of a job with a trainer, by name; without those that no training of the plan asks for."""
+    found = {name: trained(look_up) for name, look_up in look_ups.items()}
+    return {name: amount for name, amount in found.items() if amount}
+
+
+def _final(look_up):
+    return lambda wildcards: final(look_up(wildcards))
+
+
+LAUNCHER = " --launcher={resources.mpi:q}" if "mpi" in asked(mpi=SESSION.launcher) else ""
 
 
 wildcard_constraints:
@@ -40,3 +79,4 @@ wildcard_constraints:
     trainer="|".join(map(str, CAMPAIGN.trainers_of_runs)) or "none",
     epochs="[0-9]+",
     repeat="[0-9]+",
+    key=KEY,

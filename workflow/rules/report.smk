@@ -1,19 +1,16 @@
 # Tables, figures, the report, and the paper kit.
-import json
+from trainmark.files.checksums import sha256_of
 
-from trainmark.plan.staleness import paper_changes, sha256_of_input
-
-REFERENCES = sha256_of_input(f"{SCRIPTS}/../../config/references.yaml")
+REFERENCES = sha256_of(os.path.join(SCRIPTS, "../../config/references.yaml"))
 
 
 rule collect_records:
     """Check all records and collect them into tables."""
     input:
-        records=CAMPAIGN.records,
-        certificates=CAMPAIGN.certificates,
-        evaluations=CAMPAIGN.evaluations,
-        tunings=CAMPAIGN.tunings,
-        stale=SESSION.remake_if_stale(CAMPAIGN.stale_tables, TABLE_FILES[0]),
+        records=final(CAMPAIGN.records),
+        certificates=final(CAMPAIGN.certificates),
+        evaluations=final(CAMPAIGN.evaluations),
+        tunings=final(CAMPAIGN.tunings),
     output:
         runs="results/tables/runs.parquet",
         curves="results/tables/curves.parquet",
@@ -32,12 +29,10 @@ rule collect_records:
         claims=report("results/tables/claims.csv", category="Tables", labels={"table": "claims"}),
         text="results/tables/summary.txt",
         manifest=f"results/tables/{products.MANIFEST}",
+        made=touch(CAMPAIGN.tables_made),
     params:
-        plan=PLAN_FILE,
         folder=subpath(output.runs, parent=True),
-        reported=CAMPAIGN.reported,
         references=REFERENCES,
-        code=digest("collect"),
         script=f"{SCRIPTS}/collect.py",
     log:
         "results/logs/collect_records.log",
@@ -51,13 +46,13 @@ rule collect_records:
         mem_mb=1000,
         runtime=30,
     shell:
-        "python {params.script:q} --plan {params.plan:q} --results-folder results --out-folder {params.folder:q}"
-        " 2> {log:q}"
+        "python {params.script:q} --out-folder {params.folder:q} 2> {log:q}"
 
 
 rule plot_figures:
     """Draw all figures of one experiment, recipe and dataset."""
     input:
+        made=CAMPAIGN.tables_made,
         runs="results/tables/runs.parquet",
         curves="results/tables/curves.parquet",
         comparisons="results/tables/comparisons.csv",
@@ -68,11 +63,11 @@ rule plot_figures:
         speed_ups="results/tables/speed_ups.csv",
         tuning="results/tables/tuning.csv",
         published="results/tables/published.csv",
-        certificate=CAMPAIGN.certificate,
+        certificate=lambda wildcards: final(CAMPAIGN.certificate(wildcards)),
     output:
         svg=[
             report(
-                f"{FIGURE_FOLDER}/{name}.svg",
+                f"{RESULTS}/{products.FIGURES}/{name}.svg",
                 category="Figures",
                 labels={
                     "experiment": "{experiment}",
@@ -85,7 +80,10 @@ rule plot_figures:
             for name, caption in known_figures().items()
         ],
         others=[
-            f"{FIGURE_FOLDER}/{name}.{kind}" for name in known_figures() for kind in FIGURE_FORMATS if kind != "svg"
+            f"{RESULTS}/{products.FIGURES}/{name}.{kind}"
+            for name in known_figures()
+            for kind in FIGURE_FORMATS
+            if kind != "svg"
         ],
     params:
         out=lambda wildcards, output: os.path.dirname(output.svg[0]),
@@ -114,6 +112,7 @@ rule plot_figures:
 rule report:
     """Write the report: one HTML file that works offline, and its first screen for machines."""
     input:
+        made=CAMPAIGN.tables_made,
         runs="results/tables/runs.parquet",
         comparisons="results/tables/comparisons.csv",
         variants="results/tables/variants.csv",
@@ -123,14 +122,14 @@ rule report:
         targets="results/tables/targets.csv",
         published="results/tables/published.csv",
         claims="results/tables/claims.csv",
-        certificates=CAMPAIGN.certificates,
+        certificates=final(CAMPAIGN.certificates),
         figures=CAMPAIGN.figures,
-        datasets=CAMPAIGN.products,
+        datasets=final(CAMPAIGN.shown_of_datasets),
     output:
         page=report("results/report/index.html", category="Report", labels={"page": "trainmark report"}),
         summary="results/summary.json",
+        made=touch(CAMPAIGN.report_made),
     params:
-        plan=PLAN_FILE,
         reported=CAMPAIGN.reported,
         recipes=CAMPAIGN.described_recipes(),
         code=digest("report"),
@@ -146,15 +145,15 @@ rule report:
         mem_mb=1000,
         runtime=30,
     shell:
-        "python {params.script:q} --plan {params.plan:q} --results-folder results --out {output.page:q}"
-        " --summary {output.summary:q} 2> {log:q}"
+        "python {params.script:q} --out {output.page:q} --summary {output.summary:q} 2> {log:q}"
 
 
 rule check_claims:
     """End the call with an error if a claim of the config fails, when all else is done."""
     input:
-        claims="results/tables/claims.csv",
-        page="results/report/index.html",
+        made=reported([CAMPAIGN.tables_made]),
+        claims=reported(["results/tables/claims.csv"]),
+        page=reported(["results/report/index.html"]),
     output:
         touch(CHECKED_CLAIMS),
     params:
@@ -176,21 +175,15 @@ rule check_claims:
 
 
 rule paper:
-    """Write numbers, tables, figures and references for LaTeX. Only on request: snakemake results/paper ..."""
+    """Write numbers, tables, figures and references for LaTeX into results/paper. Only on request: snakemake paper ..."""
     input:
-        tables=TABLE_FILES,
-        certificates=CAMPAIGN.certificates,
-        summary="results/summary.json",
-        stale=SESSION.remake_if_stale(paper_changes, PAPER_STAMP),
-    output:
-        # Snakemake deletes or copies outputs, and in the folder are files of the user's: it knows this file alone.
-        made=touch(PAPER_STAMP),
+        made=reported([CAMPAIGN.tables_made]),
+        tables=reported(TABLE_FILES),
+        certificates=final(CAMPAIGN.certificates),
+        summary=reported(["results/summary.json"]),
+    # There is no output, because Snakemake deletes or copies outputs, and in the folder are files of the user's.
     params:
-        plan=PLAN_FILE,
-        folder=subpath(output.made, parent=True),
-        figures=json.dumps(CAMPAIGN.config["figures"], sort_keys=True),
-        references=REFERENCES,
-        code=digest("paper"),
+        folder=products.PAPER_FOLDER,
         script=f"{SCRIPTS}/paper.py",
     log:
         "results/logs/paper.log",
@@ -203,5 +196,4 @@ rule paper:
         mem_mb=1000,
         runtime=30,
     shell:
-        "python {params.script:q} --plan {params.plan:q} --results-folder results --out-folder {params.folder:q}"
-        " 2> {log:q}"
+        "python {params.script:q} --out-folder {params.folder:q} 2> {log:q}"

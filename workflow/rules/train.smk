@@ -5,7 +5,7 @@
 rule check_gpu:
     """Check that a framework computes on the GPU, so that a campaign fails at its start and not after hours."""
     output:
-        seen=products.GPU_CHECK_FILE,
+        seen=temp(products.GPU_CHECK_FILE),
     params:
         script=f"{SCRIPTS}/check_gpu.py",
     log:
@@ -30,104 +30,79 @@ rule check_gpu:
 rule time_tuning:
     """Time each step from a framework's stock loop to its tuned loop, and choose the tuned loop's number of threads."""
     input:
-        dataset="results/datasets/{dataset}/prepared",
-        mean=CAMPAIGN.mean_image,
-        packed=SESSION.packed_images,
-        weights=CAMPAIGN.initial_weights,
-        gpu=lambda wildcards: ancient(products.gpu_check(trainer_of(wildcards))),
-        stale=SESSION.remake_if_stale(CAMPAIGN.stale_tuning, TUNING_FILE),
+        **read("dataset", "mean", "packed", "weights", "gpu_check"),
     output:
-        tuning=TUNING_FILE,
+        tuning=f"{RESULTS}/{products.TUNING}",
     params:
-        settings=CAMPAIGN.settings,
-        mean=lambda wildcards, input: option("--mean", input.mean),
-        packed=CAMPAIGN.packed_option,
-        recipe=CAMPAIGN.recipe,
-        code=CAMPAIGN.training_code,
-        plan=PLAN_FILE,
+        job=OF_TRAINER,
         script=f"{SCRIPTS}/time_tuning.py",
     log:
-        f"results/logs/time_tuning/{OF_TRAINER}.log",
+        f"results/logs/time_tuning/{OF_TRAINER}/{{key}}.log",
     priority: BEFORE_RUNS
     conda:
-        SESSION.framework_environment
+        trained(SESSION.framework_environment)
     container:
-        SESSION.framework_image
-    threads: by_wildcards(SESSION.threads)
+        trained(SESSION.framework_image)
+    threads: trained(SESSION.threads)
     resources:
+        **asked(gpu=SESSION.gpus),
         mem_mb=8000,
         runtime=240,
-        gpu=SESSION.gpus,
     shell:
-        "python {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
-        " --dataset {wildcards.dataset} --dataset-folder {input.dataset:q} {params.mean} {params.packed}"
-        " --trainer {wildcards.trainer} --settings {params.settings:q} --plan {params.plan:q} --threads {threads} --log {log:q}"
-        " --out {output.tuning:q}"
+        "python {params.script:q} --job {params.job:q} --threads {threads} --log {log:q}" " --out {output.tuning:q}"
 
 
 rule train:
     """Train one run from a new model, or resume it from its checkpoint, and write its record."""
     input:
-        unpack(by_wildcards(SESSION.inputs_of_run)),
+        **read("dataset", "mean", "packed", "weights", "tuning", "gpu_check"),
     output:
-        record=RECORD_FILE,
+        record=f"{RESULTS}/{products.RECORD}",
     params:
-        run=RUN_OPTIONS,
-        options=by_wildcards(CAMPAIGN.training_options),
-        depends=by_wildcards(CAMPAIGN.run_depends),
-        plan=PLAN_FILE,
+        run=RUN_FOLDER,
         script=f"{SCRIPTS}/train.py",
     log:
-        f"results/logs/train/{RUN_FOLDER}.log",
-    priority: by_wildcards(CAMPAIGN.turn)
+        f"results/logs/train/{RUN_FOLDER}/{{key}}.log",
+    wildcard_constraints:
+        key=KEY + ATTEMPT,
+    priority: CAMPAIGN.turn
     group:
-        by_wildcards(SESSION.group_of_run)
+        SESSION.group_of_run if SESSION.runs_per_job > 1 else None
     conda:
-        by_wildcards(SESSION.framework_environment)
+        trained(SESSION.framework_environment)
     container:
-        by_wildcards(SESSION.framework_image)
-    threads: by_wildcards(SESSION.threads)
+        trained(SESSION.framework_image)
+    threads: trained(SESSION.threads)
     resources:
-        mem_mb=SESSION.for_each_worker(4000),
+        **asked(gpu=SESSION.gpus_of_workers, tasks=SESSION.tasks, mpi=SESSION.launcher),
+        mem_mb=trained(SESSION.for_each_worker(4000)),
         runtime=240,
-        gpu=by_wildcards(SESSION.gpus_of_workers),
-        tasks=by_wildcards(SESSION.tasks),
-        mpi=by_wildcards(SESSION.launcher),
     shell:
-        "python {params.script:q} {params.run} {params.options} --threads {threads} --launcher={resources.mpi:q}"
-        " --plan {params.plan:q} --log {log:q} --out {output.record:q}"
+        "python {params.script:q} --run {params.run:q} --threads {threads}"
+        f"{LAUNCHER}"
+        " --log {log:q} --out {output.record:q}"
 
 
 rule evaluate_weights:
     """Evaluate the weights of another trainer's runs. Pairs whose results differ from the records are not ranked."""
     input:
-        records=CAMPAIGN.evaluated,
-        dataset="results/datasets/{dataset}/prepared",
-        mean=CAMPAIGN.mean_image,
-        packed=SESSION.packed_images,
+        **read("dataset", "mean", "packed"),
+        records=lambda wildcards: final(CAMPAIGN.evaluated(wildcards)),
     output:
-        evaluation=EVALUATION_FILE,
+        evaluation=f"{RESULTS}/{products.EVALUATION}",
     params:
-        settings=CAMPAIGN.certified_settings,
-        mean=lambda wildcards, input: option("--mean", input.mean),
-        packed=CAMPAIGN.packed_option,
-        recipe=CAMPAIGN.recipe,
-        code=CAMPAIGN.training_code,
-        plan=PLAN_FILE,
+        job=OF_TRAINER,
         script=f"{SCRIPTS}/evaluate.py",
     log:
-        f"results/logs/evaluate_weights/{OF_TRAINER}.log",
+        f"results/logs/evaluate_weights/{OF_TRAINER}/{{key}}.log",
     conda:
-        SESSION.framework_environment
+        trained(SESSION.framework_environment)
     container:
-        SESSION.framework_image
+        trained(SESSION.framework_image)
     threads: 2
     resources:
+        **asked(gpu=SESSION.gpus),
         mem_mb=4000,
         runtime=60,
-        gpu=SESSION.gpus,
     shell:
-        "python {params.script:q} --experiment {wildcards.experiment} --recipe {wildcards.recipe}"
-        " --dataset-folder {input.dataset:q} {params.mean} {params.packed}"
-        " --plan {params.plan:q} --trainer {wildcards.trainer} --records {input.records:q}"
-        " --settings {params.settings:q} --threads {threads} --log {log:q} --out {output.evaluation:q}"
+        "python {params.script:q} --job {params.job:q} --threads {threads} --log {log:q}" " --out {output.evaluation:q}"

@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--picture", required=True, type=Path, help="output: mean.png")
     parser.add_argument("--log", required=True, type=Path, help="file for a copy of standard error")
     arguments = parser.parse_args()
-    title = f"averaging {arguments.dataset_folder.absolute().parent.name}"
+    title = f"averaging {arguments.dataset_folder.absolute().parents[1].name}"
     with keep_log(arguments.log), cpus_beside_runs(arguments.workers, title):
         mean = mean_of_dataset(arguments.dataset_folder, arguments.packed, arguments.workers)
         with written_whole(arguments.out) as part, open(part, "wb") as stream:

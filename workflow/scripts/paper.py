@@ -5,17 +5,16 @@ from pathlib import Path
 
 from trainmark.errors import run_command
 from trainmark.paper.kit import make_kit
-from trainmark.plan.plan_file import read_plan
+from trainmark.plan.plan_file import add_plan, read_plan
 
 
 def main() -> None:
     """Read tables and summary, and write the kit."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--plan", required=True, type=Path, help="plan.json of the workflow")
-    parser.add_argument("--results-folder", required=True, type=Path, help="folder of the tables and certificates")
+    add_plan(parser)
     parser.add_argument("--out-folder", required=True, type=Path, help="output: folder of the kit")
     arguments = parser.parse_args()
-    print(make_kit(arguments.results_folder, read_plan(arguments.plan), arguments.out_folder))
+    print(make_kit(arguments.plan.parent, read_plan(arguments.plan), arguments.out_folder))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from trainmark.errors import run_command
 from trainmark.files.whole import write_text
-from trainmark.plan.plan_file import read_plan
+from trainmark.plan.plan_file import add_plan, read_plan
 from trainmark.report.page import render
 from trainmark.tables.results import read_results
 
@@ -13,14 +13,11 @@ from trainmark.tables.results import read_results
 def main() -> None:
     """Read the results and write page and summary."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--plan", required=True, type=Path, help="plan.json of the workflow")
-    parser.add_argument(
-        "--results-folder", required=True, type=Path, help="folder of the tables, certificates, figures and datasets"
-    )
+    add_plan(parser)
     parser.add_argument("--out", required=True, type=Path, help="output: index.html")
     parser.add_argument("--summary", required=True, type=Path, help="output: summary.json")
     arguments = parser.parse_args()
-    page, summary = render(read_results(arguments.results_folder), read_plan(arguments.plan))
+    page, summary = render(read_results(arguments.plan.parent), read_plan(arguments.plan))
     write_text(arguments.out, page)
     write_text(arguments.summary, summary)
 

@@ -3,7 +3,7 @@
 import argparse
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,29 +15,26 @@ from trainmark.machine.cpus import cpu_model, in_order_of_use
 from trainmark.machine.locks import hold_device
 from trainmark.machine.provenance import digest_of_packages, installed_packages, variables
 from trainmark.machine.variables import settings_in
-from trainmark.plan.code_digests import training_code
-from trainmark.plan.plan_file import PlannedRuns, experiment_of, plan_if_there
+from trainmark.plan.audits import PlannedRuns
+from trainmark.plan.plan_file import TrainerJob
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.recipes.recipe import recipe_values
 from trainmark.records.tuning import write_tuning
-from trainmark.training.arguments import parse_with_trainer
+from trainmark.training.arguments import parse_job, planned_job
 
 
 def parse_arguments() -> argparse.Namespace:
     """Parse the command line of one timing."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--experiment", required=True, help="name of the experiment")
-    parser.add_argument("--dataset", required=True, help="name of the dataset")
-    parser.add_argument("--plan", type=Path, help="plan.json of the workflow; without it the runs set no limit of time")
     parser.add_argument("--out", required=True, type=Path, help="output: the timed tuning")
-    return parse_with_trainer(parser)
+    return parse_job(parser)
 
 
-def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal) -> None:
-    """Lock the device as for a run, time the steps, and write the result."""
-    recipe, trainer = RECIPES[arguments.recipe], arguments.trainer
-    code = training_code(recipe, trainer)["sha256"]  # before any wait, during which the code may be edited
-    names = {key: getattr(arguments, key) for key in ("experiment", "recipe", "dataset")} | {"trainer": str(trainer)}
+def time_and_write(
+    arguments: argparse.Namespace, job: TrainerJob, experiment: Mapping, title: str, terminal: Terminal
+) -> None:
+    """Lock the device as for a run, time the steps, and write the result. experiment: the one in the plan."""
+    recipe, trainer = RECIPES[job.recipe], job.trainer
+    names = {key: getattr(job, key) for key in ("experiment", "recipe", "dataset")} | {"trainer": str(trainer)}
     with hold_device(trainer.device, arguments.threads, title=title, stream=terminal) as device_lock:
         # imported here because numpy makes its threads when it is imported
         from trainmark.datasets.prepared import read_manifest
@@ -48,17 +45,17 @@ def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal
         started, begin, cpus = datetime.now(UTC), time.monotonic(), in_order_of_use(device_lock.cpus)
         timed = Timed(
             trainer,
-            ResolvedTraining(recipe, arguments.settings, read_manifest(arguments.dataset_folder)),
-            arguments.dataset_folder,
-            arguments.mean,
-            arguments.packed,
+            ResolvedTraining(recipe, job.settings, read_manifest(job.dataset_folder)),
+            job.dataset_folder,
+            job.mean,
+            job.packed,
         )
         conditions = {
             "inputs": {
-                "settings": dict(arguments.settings),
-                "recipe": recipe_values(recipe),
+                "settings": job.settings,
+                "recipe": job.inputs["recipe"],
                 "dataset_sha256": timed.training.manifest["content_sha256"],
-                "code": code,
+                "code": job.code["sha256"],
             },
             "machine": {
                 "host": platform.node(),
@@ -80,9 +77,7 @@ def time_and_write(arguments: argparse.Namespace, title: str, terminal: Terminal
         def announce(text: str) -> None:
             print_line(f"{title}: {text}", terminal)
 
-        experiment = experiment_of(arguments.experiment, plan_if_there(arguments.plan))
-        is_limited = experiment and arguments.settings["time_tuning"] == "auto"
-        runs = PlannedRuns.of(experiment) if is_limited else None
+        runs = PlannedRuns.of(experiment) if job.settings["time_tuning"] == "auto" else None
         try:
             tuning = time_tuning(timed, start, len(cpus), runs, announce)
         except MeasurementError as error:
@@ -96,9 +91,10 @@ def main() -> None:
     """Time the tuning. A failure is printed as one sentence; its traceback is in the log."""
     arguments = parse_arguments()
     terminal = redirect_output(arguments.log)
-    title = f"time the tuning of {arguments.recipe}: {arguments.trainer.name}"
+    title = f"time the tuning of {arguments.job}"
     with failing_in_one_sentence(title, arguments.log, terminal):
-        time_and_write(arguments, title, terminal)
+        job, plan = planned_job(arguments)
+        time_and_write(arguments, job, plan["config"]["experiments"][job.experiment], title, terminal)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,10 @@ from trainmark.cluster.site import Site
 from trainmark.cluster.status import status
 from trainmark.cluster.submission import cancel, submit
 
-RECORD = "results/runs/e/r/d/f-cpu/epochs-1/repeat-1/record.json"
+RUN = "results/runs/e/r/d/f-cpu/epochs-1/repeat-1"
+ONE, OTHER = "0a1b2c3d-4e5f6a7b", "1a1b2c3d-4e5f6a7b"
+"""Keys of the run."""
+
 LOG = Path("results/logs/train/run.log")
 
 
@@ -46,9 +49,9 @@ def calls(command):
     return [line for line in Path("calls").read_text().splitlines() if line.split()[0] == command]
 
 
-def script(settings="one"):
+def script(key=ONE):
     properties = {
-        "rule": "train", "output": [RECORD], "wildcards": {}, "params": {"settings": settings}, "log": [str(LOG)],
+        "rule": "train", "output": [f"{RUN}/{key}/record.json"], "wildcards": {}, "log": [str(LOG)],
         "threads": 2, "resources": {"mem_mb": 4000, "runtime": 240}, "jobid": 1,
     }  # fmt: skip
     file = Path("snakejob.sh")
@@ -56,9 +59,9 @@ def script(settings="one"):
     return file
 
 
-def submitted(listing=None, settings="one"):
+def submitted(listing=None, key=ONE):
     """Submit a job in a call of its own, or in one that has a listing."""
-    return submit(script(settings), listing or Listing(SLURM), Site())
+    return submit(script(key), listing or Listing(SLURM), Site())
 
 
 def state_of(external_id, scheduler=SLURM):
@@ -99,16 +102,16 @@ def test_a_job_is_submitted_with_its_script(commands, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("state", "settings", "submissions", "cancelled"),
+    ("state", "key", "submissions", "cancelled"),
     [
-        ("PENDING", "one", 1, []),
-        ("FAILED", "one", 2, []),
-        ("RUNNING", "other", 2, ["scancel 17"]),  # for the same files
+        ("PENDING", ONE, 1, []),
+        ("FAILED", ONE, 2, []),
+        ("RUNNING", OTHER, 2, ["scancel 17"]),  # of the same run
     ],
 )
-def test_a_job_of_an_earlier_call_is_found_again(commands, job, capsys, state, settings, submissions, cancelled):
+def test_a_job_of_an_earlier_call_is_found_again(commands, job, capsys, state, key, submissions, cancelled):
     listed(commands, job, state)
-    assert (name_of(submitted(settings=settings)) == name_of(job)) == (settings == "one")
+    assert (name_of(submitted(key=key)) == name_of(job)) == (key == ONE)
     assert (len(calls("sbatch")), calls("scancel")) == (submissions, cancelled)
     said = f"job 17 of an earlier call is still {state}; waiting for it"
     assert (said in capsys.readouterr().err) == (submissions == 1)
@@ -154,7 +157,7 @@ def test_why_a_job_was_not_submitted_is_in_the_log_of_its_rule(commands, monkeyp
     assert f"ClusterError: {sentence}" in LOG.read_text()
     if "onto the cluster" in sentence:
         assert calls("scancel") == ["scancel --clusters=b 17"]
-        assert submitted(listing, "other") is None, "no other is submitted"
+        assert submitted(listing, OTHER) is None, "no other is submitted"
     assert command == "squeue" or len(calls("sbatch")) == (2 if "exit" in body else 1)
 
 
@@ -177,7 +180,7 @@ def test_many_submissions_cost_one_query_and_none_is_made_twice(commands):
     job = submitted(listing)
     commands("squeue", "exit 1")
     assert submitted(listing) == job
-    assert submitted(listing, "other") != job
+    assert submitted(listing, OTHER) != job
     assert len(calls("squeue")) == 1
     assert len(calls("sbatch")) == 2
 

@@ -12,12 +12,13 @@ from trainmark.cluster.schedulers import SCHEDULERS
 from trainmark.cluster.site import Site
 from trainmark.errors import ClusterError
 
-SETTINGS = {"settings": '{"seed": 1}', "attempt": 1}
+RUN = "results/runs/e/r/d/f-cpu/epochs-1/repeat-1"
+KEY, OTHER_KEY = "0a1b2c3d-4e5f6a7b", "1a1b2c3d-4e5f6a7b"
 
 
-def job(rule="train", outputs=("results/runs/e/r/d/f-cpu/epochs-1/repeat-1/record.json",), threads=2, **resources):
+def job(rule="train", outputs=(f"{RUN}/{KEY}/record.json",), threads=2, **resources):
     asked = {"mem_mb": 4000, "runtime": 240, "tmpdir": "/tmp", "disk_mb": 1000} | resources
-    return Job(rule, outputs, {} if rule.startswith("runs-") else SETTINGS, threads, asked)
+    return Job(rule, outputs, threads, asked)
 
 
 def command(profile, a_job, **options):
@@ -42,7 +43,7 @@ EXPECTED = {
 @pytest.mark.parametrize("profile", EXPECTED)
 def test_a_cpu_job(profile):
     a_job = job()
-    name = f"trainmark-train-{a_job.key}-{a_job.digest}"
+    name = f"trainmark-train-{a_job.place}-{a_job.digest}"
     assert shlex.join(command(profile, a_job)) == EXPECTED[profile].format(name=name)
 
 
@@ -107,16 +108,15 @@ def test_the_sample_of_the_original_recipe_field_by_field():
     assert {"q_node=1", "h_rt=02:30:00"} <= {*made}
 
 
-def test_a_name_tells_jobs_of_other_outputs_settings_and_directories_apart(tmp_path, monkeypatch):
+def test_a_name_tells_jobs_of_other_outputs_keys_and_directories_apart(tmp_path, monkeypatch):
     one = job()
-    assert job().key == one.key
-    assert job().digest == one.digest
-    assert job(outputs=("other",)).key != one.key
-    changed = Job(one.rule, one.outputs, SETTINGS | {"attempt": 2}, 2, one.resources)
-    assert (changed.key, changed.digest) == (one.key, changed.digest)
+    assert (job().place, job().digest) == (one.place, one.digest)
+    assert job(outputs=("other",)).place != one.place
+    changed = job(outputs=(f"{RUN}/{OTHER_KEY}/record.json",))
+    assert changed.place == one.place
     assert changed.digest != one.digest
     monkeypatch.chdir(tmp_path)
-    assert job().key != one.key
+    assert job().place != one.place
 
 
 def test_the_script_of_snakemake_is_read(tmp_path):
@@ -127,12 +127,17 @@ def test_the_script_of_snakemake_is_read(tmp_path):
     script = tmp_path / "snakejob.sh"
     script.write_text(f"#!/bin/sh\n# properties = {json.dumps(properties)}\necho\n")
     read, text = Job.read(script)
-    assert read == Job("train", ("a", "b"), {"x": 1}, 2, {"mem_mb": 1}, ("l",))
+    assert read == Job("train", ("a", "b"), 2, {"mem_mb": 1}, ("l",))
     assert text == script.read_text()
-    record = "results/runs/e/r/d/f-cpu/epochs-1/repeat-1/record.json"
-    group = {"groupid": "runs-cpu-0", "output": [record], "threads": 2, "resources": {}, "jobid": "u"}
+    group = {
+        "groupid": "runs-cpu-0",
+        "output": [f"{RUN}/{KEY}/record.json"],
+        "threads": 2,
+        "resources": {},
+        "jobid": "u",
+    }
     script.write_text(f"#!/bin/sh\n# properties = {json.dumps(group)}\necho\n")
-    assert Job.read(script)[0].logs == ("results/logs/train/e/r/d/f-cpu/epochs-1/repeat-1.log",)
+    assert Job.read(script)[0].logs == (f"{RUN.replace('runs', 'logs/train')}/{KEY}.log",)
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ DOCUMENTS = [
 
 @pytest.mark.parametrize(("name", "text"), [one for one in DOCUMENTS if "\ndatasets:\n" in f"\n{one[1]}"])
 def test_no_shipped_config_changes_a_dataset_of_the_catalogue(name, text):
-    """It would make the runs of all other configs on it outdated. Where the data are is the reader's."""
+    """The runs of all other configs on it would have other keys. Where the data are is the reader's."""
     entries = yaml.safe_load(text)["datasets"]
     assert all(entries[dataset].keys() <= {"folder", "packed"} for dataset in entries.keys() & CATALOGUE.keys())
 

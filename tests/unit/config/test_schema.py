@@ -11,6 +11,7 @@ import yaml
 from trainmark.config.load import REPOSITORY, load_config, read_yaml
 from trainmark.datasets.catalogue import known_formats
 from trainmark.plan.campaign import Campaign
+from trainmark.plan.jobs import make_plan
 from trainmark.plan.matrix import with_devices
 from trainmark.recipes.recipe import DEFAULT_CONSTANTS, InputTransform
 from trainmark.recipes.schedules import DEFAULT_FACTOR
@@ -49,7 +50,7 @@ def test_every_key_says_what_it_is():
         assert len(part["description"]) > 15 and part["description"].endswith("."), f"{path}: a sentence"
         assert part.get("allowed", "").strip() or "enum" in part, f"{path}: the choices, or words for them"
     decides = ("runs", "training", "record", "tuned", "report", "nothing")
-    assert {part["decides"] for part in EXPERIMENT.values()} <= {*decides}, "another word would make no run stale"
+    assert {part["decides"] for part in EXPERIMENT.values()} <= {*decides}, "another word would change no key"
 
 
 def test_every_key_of_an_entry_is_of_a_format_and_the_other_way_round():
@@ -87,7 +88,7 @@ def test_an_experiment_of_defaults_alone_loads():
     assert all(experiment == FILLED for experiment in config["experiments"].values())
     others = {
         "mirror": None, "offline": False, "rerun_disturbed": False, "rerun": [], "prices": {}, "max_runs": 100000,
-        "figures": {}, "claims": [], "prepare": [], "datasets": {},
+        "figures": {}, "claims": [], "prepare": [], "datasets": {}, "only": [], "any_code": False,
     }  # fmt: skip
     assert config == others | {"experiments": config["experiments"]}
     assert catalogue == read_yaml(REPOSITORY / "config" / "datasets.yaml")
@@ -109,5 +110,5 @@ def test_every_shipped_config_loads(file):
         for key, default in FILLED.items():
             if key != "commands":  # whose own keys are filled, too
                 assert experiment[key] == given["experiments"][name].get(key, default)
-    campaign = Campaign(with_devices(config, gpu_found=True), catalogue)
-    assert campaign.products and len(campaign.records) == len(campaign.order)
+    campaign = Campaign(make_plan(with_devices(config, gpu_found=True), catalogue))
+    assert campaign.shown_of_datasets and len(campaign.records) == len(campaign.order)

@@ -378,13 +378,16 @@ def test_offline_takes_what_needs_no_connection_and_names_all_that_is_missing(tm
 
 @pytest.mark.parametrize(("value", "asked"), [("true", False), ("0", True), ("", True)])
 def test_offline_in_the_environment(tmp_path, server, value, asked):
-    options = {"dataset": "set", "entry": json.dumps(entry(f"{server.url}/right")), "raw-folder": tmp_path / "raw"}
-    options |= {"out": tmp_path / "sources.json", "log": tmp_path / "log"}
+    plan = {"records": {}, "jobs": {}, "datasets": {"set": {"entry": entry(f"{server.url}/right")}}}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    options = {"plan": tmp_path / "plan.json", "dataset": "set"}
+    options |= {"out": tmp_path / "set" / "key" / "sources.json", "log": tmp_path / "log"}
     arguments = [str(part) for name, option in options.items() for part in (f"--{name}", option)]
     command = [sys.executable, str(REPOSITORY / "workflow" / "scripts" / "download.py"), *arguments]
     done = subprocess.run(command, env=os.environ | {"TRAINMARK_OFFLINE": value}, capture_output=True, text=True)
     assert (done.returncode == 0) is asked, done.stderr
     assert bool(server.paths) is asked
+    assert [file.name for file in tmp_path.glob("set/raw/*")] == ([NAME] if asked else []), "which all keys share"
 
 
 def test_verify_looks_at_every_file(target):
@@ -395,7 +398,7 @@ def test_verify_looks_at_every_file(target):
     for content, state in ((b"wrong", "is damaged"), (None, "is missing")):
         other.unlink() if content is None else put(other, content)
         message = message_of(verify, target.parent, files)
-        assert message.startswith(f"{other} {state}; run snakemake again with --forcerun download_dataset ")
+        assert message.startswith(f"{other} {state}; delete {other.parents[1]}/*/sources.json, and ")
 
 
 # --- addresses ----------------------------------------------------------------------------------------------------

@@ -66,9 +66,9 @@ def test_a_certificate_is_read_back_from_its_file(found, tmp_path):
     path = tmp_path / "e" / "mnist-mlp-flux" / "digits.json"
     write_certificate(found, path)
     assert read_certificate(path) == json.loads(json.dumps(sealed(found)))
-    assert read_certificates(tmp_path, [("e", "mnist-mlp-flux", "digits")]) == {
-        ("e", "mnist-mlp-flux", "digits"): read_certificate(path)
-    }
+    group, file = ("e", "mnist-mlp-flux", "digits"), str(path.relative_to(tmp_path))
+    plan = {"certificates": {"/".join(group): {"file": file}}}
+    assert read_certificates(tmp_path, plan, [group]) == {group: read_certificate(path)}
     assert [one.name for one in path.parent.iterdir()] == ["digits.json"]
 
 

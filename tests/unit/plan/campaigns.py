@@ -1,11 +1,13 @@
 """A small campaign, and wildcards of its files."""
 
+from collections.abc import Mapping
 from copy import deepcopy
 
 from harness import Wildcards
 
 from trainmark.config.load import load_config
 from trainmark.plan.campaign import Campaign
+from trainmark.plan.jobs import make_plan
 from trainmark.plan.matrix import with_devices
 
 ASKED = {
@@ -32,10 +34,10 @@ def config_of(**changes) -> tuple[dict, dict]:
     return load_config([], asked | {"mirror": "/", "offline": True})
 
 
-def campaign_of(gpu_found: bool = False, **changes) -> Campaign:
-    """The campaign of ASKED, with other settings of its experiment."""
+def campaign_of(gpu_found: bool = False, planned: Mapping | None = None, **changes) -> Campaign:
+    """The campaign of ASKED, with other settings of its experiment. planned: options of `make_plan`."""
     config, catalogue = config_of(**changes)
-    return Campaign(with_devices(config, gpu_found), catalogue)
+    return Campaign(make_plan(with_devices(config, gpu_found), catalogue, **planned or {}))
 
 
 def wildcards(**others) -> Wildcards:

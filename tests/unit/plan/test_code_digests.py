@@ -131,7 +131,7 @@ def test_every_file_of_the_library_is_of_some_job_or_has_a_reason():
 
 
 @pytest.mark.parametrize(
-    ("file", "stale"),
+    ("file", "affected"),
     [
         ("frameworks/chainer_adapter.py", {"chainer", "of two workers"}),
         ("frameworks/chainer_workers.py", {"chainer", "of two workers"}),
@@ -150,7 +150,7 @@ def test_every_file_of_the_library_is_of_some_job_or_has_a_reason():
         ("report/page.css", {"report"}),
     ],
 )
-def test_an_edit_changes_the_digests_of_what_it_affects(tmp_path, file, stale):
+def test_an_edit_changes_the_digests_of_what_it_affects(tmp_path, file, affected):
     def digests(scripts):
         return {
             "chainer": of_trainer(scripts),
@@ -165,7 +165,7 @@ def test_an_edit_changes_the_digests_of_what_it_affects(tmp_path, file, stale):
     edited = scripts / "trainmark" / file
     edited.write_text(edited.read_text() + "\n")
     before, after = digests(SCRIPTS), digests(scripts)
-    assert {job for job, digest_before in before.items() if after[job] != digest_before} == stale
+    assert {job for job, digest_before in before.items() if after[job] != digest_before} == affected
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from trainmark.errors import IMAGE_VARIABLE, DeploymentError
 from trainmark.machine import provenance
 from trainmark.plan import environments
 from trainmark.plan.environments import (
+    BIND_VARIABLES,
     environment_of_command,
     image_of,
     image_of_command,
@@ -67,17 +68,15 @@ def test_a_job_knows_the_image_that_snakemake_pulled(images, monkeypatch):
     del os.environ[variable]
 
 
-def workflow(*methods):
-    names = [SimpleNamespace(name=name) for name in methods]
-    paths = {"conda_prefix": None, "apptainer_prefix": None}
-    return SimpleNamespace(deployment_settings=SimpleNamespace(deployment_method=names, apptainer_args="--nv", **paths))
+def call(*methods, prefix=""):
+    return SimpleNamespace(deployment={*methods}, prefixes=dict.fromkeys(methods, prefix))
 
 
-@pytest.mark.parametrize(("method", "isolated"), [("CONDA", True), ("APPTAINER", True), ("ENV_MODULES", False)])
+@pytest.mark.parametrize(("method", "isolated"), [("conda", True), ("apptainer", True), (None, False)])
 def test_no_package_of_the_user_enters_an_environment(monkeypatch, method, isolated):
     monkeypatch.setenv("PYTHONPATH", "/mine")
     monkeypatch.delenv("PYTHONNOUSERSITE", raising=False)
-    isolate_jobs(workflow(method))
+    isolate_jobs(call(*filter(None, [method])))
     assert (os.environ.pop("PYTHONNOUSERSITE", None), os.environ.get("PYTHONPATH")) == (
         ("1", None) if isolated else (None, "/mine")
     )
@@ -86,27 +85,27 @@ def test_no_package_of_the_user_enters_an_environment(monkeypatch, method, isola
 def test_a_clone_elsewhere_is_bound_into_containers_once(images, tmp_path, monkeypatch):
     clone = tmp_path / "my clone"
     monkeypatch.setattr(environments, "ENVIRONMENTS", clone / "envs")
-    planned = workflow("APPTAINER")
-    for _ in range(2):  # the second time, as a job of a cluster that gets the options of its workflow
-        isolate_jobs(planned)
-    assert planned.deployment_settings.apptainer_args == f"--nv --bind '{clone}'"
-    inside = workflow("APPTAINER")
-    monkeypatch.chdir(tmp_path)
-    isolate_jobs(inside)
-    assert inside.deployment_settings.apptainer_args == "--nv"
+    for variable, own in zip(BIND_VARIABLES, ("/mine", ""), strict=True):
+        monkeypatch.setenv(variable, own)
+    bound = lambda: [os.environ[variable] for variable in BIND_VARIABLES]  # noqa: E731
+    with monkeypatch.context() as inside:
+        inside.chdir(tmp_path)
+        isolate_jobs(call("apptainer"))
+    assert bound() == ["/mine", ""]
+    for _ in range(2):  # the second time, as a job of a cluster that gets the variables of its workflow
+        isolate_jobs(call("apptainer"))
+    assert bound() == [f"/mine,{clone}", str(clone)]
 
 
 def test_a_folder_that_snakemake_would_not_quote_is_refused(tmp_path, monkeypatch):
     (tmp_path / "it's mine").mkdir()
     monkeypatch.chdir(tmp_path / "it's mine")
     monkeypatch.setenv("PYTHONNOUSERSITE", "1")  # put back at the end
-    planned = workflow("CONDA")
     with pytest.raises(DeploymentError, match="name a folder without blanks and quotes with --conda-prefix"):
-        isolate_jobs(planned)
-    planned.deployment_settings.conda_prefix = tmp_path
-    isolate_jobs(planned)
+        isolate_jobs(call("conda"))
+    isolate_jobs(call("conda", prefix=str(tmp_path)))
     with pytest.raises(DeploymentError, match="give one of the two"):
-        isolate_jobs(workflow("CONDA", "APPTAINER"))
+        isolate_jobs(call("conda", "apptainer"))
 
 
 def test_the_python_of_the_workflow_can_be_found(monkeypatch):

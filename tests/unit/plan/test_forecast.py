@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from campaigns import campaign_of, config_of
-from records_for_tests import record
+from campaigns import config_of
+from records_for_tests import place_of, record
 
 from trainmark.plan import forecast
 from trainmark.plan.forecast import RunTimes, estimate
-from trainmark.plan.matrix import why_no_verdict
+from trainmark.plan.matrix import expand_runs, why_no_verdict, with_devices
 
 
 @pytest.fixture
@@ -20,15 +20,16 @@ def estimated(tmp_path, monkeypatch):
 
     def say(flops_per_second=1e12, **changes):
         monkeypatch.setattr(forecast, "_matrix_flops_per_second", lambda: flops_per_second)
-        campaign = campaign_of(**changes)
-        return estimate(campaign.config, campaign.catalogue, campaign.runs)
+        config, catalogue = config_of(**changes)
+        config = with_devices(config, gpu_found=False)
+        return estimate(config, catalogue, expand_runs(config))
 
     return say
 
 
 def keep(seconds, **run):
     made = record("chainer", seconds=seconds, experiment="small", recipe="mnist-mlp-flux", **run)
-    file = Path("results/runs", made["run"]["id"], "record.json")
+    file = Path("results", place_of(made))
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps(made))
     return made

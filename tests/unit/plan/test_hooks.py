@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,10 +13,8 @@ from campaigns import GROUP, TRAINER, campaign_of, config_of
 
 from trainmark.errors import WORKFLOW_VARIABLE, BusyError, DataError, DeviceError
 from trainmark.frameworks.registry import check_installed
-from trainmark.plan import hooks, replaced
-from trainmark.plan.campaign import Campaign
+from trainmark.plan import hooks
 from trainmark.plan.display import Failure
-from trainmark.plan.matrix import with_devices
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, read_plan
 from trainmark.tables.missing import missing_lines
 
@@ -46,6 +45,7 @@ class Job:
     wildcards_dict: dict = field(default_factory=dict)
     resources: dict = field(default_factory=dict)
     output: tuple = ()
+    input: tuple = ()
 
     @property
     def rule(self):
@@ -53,14 +53,13 @@ class Job:
 
 
 def start(gpu_found=False, local=True, jobs=(), deployed=False, **changes):
-    config, catalogue = config_of(**changes)
-    campaign = Campaign(with_devices(config, gpu_found), catalogue)
-    return start_of(campaign, jobs, config, gpu_found=gpu_found, local=local, deployed=deployed)
+    campaign = campaign_of(gpu_found, **changes)
+    return start_of(campaign, jobs, config_of(**changes)[0], gpu_found=gpu_found, local=local, deployed=deployed)
 
 
 def start_of(campaign, jobs, config=None, **options):
-    here = {"gpu_found": False, "local": False, "deployed": False, "stale": {}}
-    return hooks.start_workflow(campaign, config or campaign.config, jobs, **here | options)
+    here = {"gpu_found": False, "local": False, "deployed": False}
+    return hooks.start_workflow(campaign, config or config_of()[0], jobs, **here | options)
 
 
 # --- before the first job -----------------------------------------------------------------------------------------
@@ -70,7 +69,7 @@ def test_a_start_writes_the_plan_and_tells_the_jobs_what_no_result_depends_on():
     with start(gpu_found=True):
         plan = read_plan(Path("results/plan.json"))
         assert plan["config"]["experiments"]["small"]["devices"] == ["cpu", "gpu"], "auto is resolved once"
-        assert len(plan["runs"]) == len(plan["order"]) == 16
+        assert len(plan["records"]) == len(plan["order"]) == 16
         assert "mirror" not in plan["config"]
         assert os.environ[WORKFLOW_VARIABLE] == str(os.getpid())
         assert (os.environ["TRAINMARK_MIRROR"], os.environ["TRAINMARK_OFFLINE"]) == ("/", "1")
@@ -133,67 +132,52 @@ def test_kept_records_of_runs_that_are_not_trained_are_removed(campaign):
     assert [file.exists() for file in kept] == [True, True, False, False]
 
 
-# --- what a call replaces -----------------------------------------------------------------------------------------
+# --- times of files ------------------------------------------------------------------------------------------------
+
+RECORD, OWN = "results/runs/r/record.json", "own/a list.txt"
+READING = [Job("train", input=(OWN, "results/not-there"), output=(RECORD,)), Job("collect_records", input=(RECORD,))]
 
 
 @pytest.fixture
-def finished(campaign):
-    """The jobs that would train the four finished runs again, and prepare their dataset."""
-    for record in (
-        *campaign.records,
-        "results/runs/other/mnist-mlp-flux/digits/flax-cpu/epochs-1/repeat-1/record.json",
-    ):
-        Path(record).parent.mkdir(parents=True)
-        Path(record).touch()
-    prepared = Path("results/datasets/digits/prepared/manifest.json")
-    prepared.parent.mkdir(parents=True)
-    prepared.touch()
-    runs = [Job("train", output=(record,)) for record in campaign.records]
-    return [Job("prepare_dataset", {"dataset": "digits"}), *runs]
+def ahead(campaign):
+    """A function that gives files a time in the future."""
+
+    def later(*files, seconds=7200):
+        for file in (RECORD, OWN):
+            Path(file).parent.mkdir(parents=True, exist_ok=True)
+            Path(file).touch()
+        for file in files:
+            os.utime(file, (time.time() + seconds,) * 2)
+
+    return later
 
 
 @pytest.mark.parametrize(
-    ("jobs", "stale", "said"),
+    ("late", "jobs", "told"),
     [
-        (slice(0, 0), [], []),
-        (slice(1, 5), ["settings"], ["4 finished runs of small on digits are trained again (changed: settings)"]),
-        (slice(1, 2), [], ["1 finished run of small on digits is trained again"]),  # with --forcerun train
-        (
-            slice(0, 2),
-            [],
-            ["1 finished run of small on digits is trained again (changed: dataset)", "(other) is outdated"],
-        ),
-        (slice(0, 1), [], ["1 finished run of experiments that this config lacks (other) is outdated"]),
+        ([OWN], READING, (f"{OWN} is", "own")),
+        ([RECORD], READING[1:], (f"{RECORD} is", "results")),
+        ([OWN, RECORD], [READING[0], Job("collect_records", input=(RECORD,))], None),
     ],
 )
-def test_finished_runs_that_are_replaced_or_outdated_are_named(campaign, finished, capfd, jobs, stale, said):
-    jobs = finished[jobs]
-    start_of(campaign, jobs, stale=dict.fromkeys(campaign.records, stale) if stale else {}).close()
-    lines = capfd.readouterr().err.splitlines()
-    assert len(lines) == len(said) and all(part in line for part, line in zip(said, lines, strict=True))
+def test_a_time_in_the_future_is_refused_with_what_to_do(campaign, ahead, late, jobs, told):
+    ahead(*late)
+    with pytest.raises(DataError, match="in the future") as refused:
+        start_of(campaign, jobs)
+    sentence = str(refused.value)
+    name, places = told or (f"{OWN} is", "own")
+    assert f"the time of {name} 2 h in the future" in sentence
+    assert os.system(sentence[sentence.index(f"find {places} -newermt") :]) == 0
+    start_of(campaign, jobs).close()
 
 
-def test_runs_that_were_asked_for_and_datasets_that_are_not_there_are_not_announced(campaign, finished, capfd):
-    campaign.repeated = set(campaign.order)
-    Path("results/datasets/digits/prepared/manifest.json").unlink()
-    start_of(campaign, finished).close()
-    assert capfd.readouterr().err == ""
+def test_clocks_may_differ_and_what_this_call_makes_gets_a_new_time(campaign, ahead):
+    ahead(RECORD)
+    ahead(OWN, seconds=20)
+    start_of(campaign, READING).close()
 
 
-def test_on_a_terminal_ctrl_c_before_runs_are_replaced_changes_nothing(campaign, finished, monkeypatch):
-    def interrupt(seconds):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(replaced.time, "sleep", interrupt)
-    start_of(campaign, finished).close()  # no terminal: nobody would press a key
-    Path("results/plan.json").unlink()
-    monkeypatch.setattr(hooks.Terminal, "isatty", lambda terminal: True)
-    start_of(campaign, finished[:0]).close()
-    Path("results/plan.json").unlink()
-    with pytest.raises(SystemExit, match="all results are as they were"):
-        start_of(campaign, finished)
-    assert not Path("results/plan.json").exists() and all(map(os.path.exists, campaign.records))
-    start_of(campaign, []).close()  # the folder is free
+# --- the report of another config ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("job", "name", "said"), [("report", "small", 0), ("train", "x", 0), ("report", "x", 1)])
@@ -234,14 +218,11 @@ def test_the_others_have_tables_and_report_by_another_call(campaign, monkeypatch
     paths = ["--snakefile", "/a/Snakefile", "--configfile", "/b/my.yaml"]
     hooks.finish_without(campaign, {first: "bad"}, paths, shown := io.StringIO())
     ((command, partial),) = calls
-    options = "--cores 2 --forcerun collect_records --snakefile /a/Snakefile --configfile /b/my.yaml"
+    options = "--cores 2 --snakefile /a/Snakefile --configfile /b/my.yaml"
     assert (command[1:], partial) == (["-m", "snakemake", *options.split()], "1")
     assert shown.getvalue() == "\n3 of 4 runs are done; making the tables and the report of these\n"
     plan = read_plan(Path("results/plan.json"))
-    assert (len(plan["runs"]), len(plan["order"]), plan["missing"]) == (3, 4, {first: "bad"})
-    left = Campaign(campaign.config, campaign.catalogue, plan["missing"])
-    assert [run.id for run in left.runs] == plan["runs"]
-    assert left.order == campaign.order
+    assert (len(plan["order"]), plan["missing"]) == (4, {first: "bad"}), "from which that call plans without it"
 
 
 def test_what_is_missing_and_why():

@@ -89,7 +89,7 @@ def test_a_file_without_a_checksum_counts_as_it_is(script):
 
 def test_a_fetched_file_or_one_of_the_mirror_stands_in_for_one_that_is_gone(script):
     digest = sha256_of(script)
-    fetched = Path("results/commands/e/c/files/a.py")
+    fetched = Path("results/commands/e/c/0-0/files/a.py")
     fetched.parent.mkdir(parents=True)
     script.rename(fetched)
     looked_at(of_command(sha256=digest))
@@ -102,5 +102,6 @@ def test_a_fetched_file_or_one_of_the_mirror_stands_in_for_one_that_is_gone(scri
 
 def test_folders_of_a_clusters_nodes_and_of_prepared_datasets_are_not_looked_at():
     looked_at(of_dataset(folder="no"), here=False)
-    Path("results/datasets/mine/prepared").mkdir(parents=True)
+    Path("results/datasets/mine/0-0/prepared").mkdir(parents=True)
+    Path("results/datasets/mine/0-0/prepared/manifest.json").touch()
     looked_at(of_dataset(folder="no"))

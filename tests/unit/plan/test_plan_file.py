@@ -2,80 +2,83 @@
 
 import json
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
+from campaigns import campaign_of
 
 from trainmark.errors import DataError
+from trainmark.plan.audits import removes_weights, writes_weights
 from trainmark.plan.plan_file import (
-    PLANNED_KEYS,
-    experiment_of,
+    job_of,
     plan_if_there,
     position_in_order,
     read_plan,
     refuse_other_folders,
-    removes_weights,
+    run_of,
     write_plan,
-    writes_weights,
 )
 from trainmark.plan.run import Run
 from trainmark.trainer import Trainer
 
-RUN = Run("e", "mnist-mlp-keras", "digits", Trainer("chainer", "cpu"), 2, 3)
+RUN = Run("small", "mnist-mlp-flux", "digits", Trainer("chainer", "cpu"), 2, 1)
+OF = "small/mnist-mlp-flux/digits/chainer-cpu"
 
 
-def test_position_in_order(tmp_path):
-    plan = tmp_path / "plan.json"
-    assert position_in_order(RUN, plan_if_there(None)) is None
-    assert position_in_order(RUN, plan_if_there(plan)) is None
-    for ids, position in [
-        (["x", "y", RUN.id, "z"], {"position": 3, "of": 4}),
-        ([RUN.id], {"position": 1, "of": 1}),
-        (["x", "y"], None),
-    ]:
-        plan.write_text(json.dumps({"config": {}, "runs": sorted(ids), "order": ids}))
-        assert position_in_order(RUN, plan_if_there(plan)) == position
-
-
-@pytest.mark.parametrize(
-    "content", ["{", "[]", "3", "{}", '{"config": {}}', '{"order": null}', f'{{"order": "{RUN.id}"}}']
-)
+@pytest.mark.parametrize("content", ["{", "[]", "3", "{}", '{"config": {}}', '{"order": null}', '{"records": []}'])
 def test_a_plan_that_can_not_be_read_is_a_reason_to_fail_for_who_needs_it(tmp_path, content):
     plan = tmp_path / "plan.json"
     plan.write_text(content)
-    assert position_in_order(RUN, plan_if_there(plan)) is None
-    assert experiment_of("e", plan_if_there(plan)) == {}
+    assert plan_if_there(plan).get("datasets", {}) == {}
     with pytest.raises(DataError, match=r"plan\.json is not a plan of this version of trainmark: run snakemake"):
         read_plan(plan)
 
 
 def test_a_plan_that_a_job_needs_and_that_is_missing_is_one_sentence(tmp_path):
+    assert plan_if_there(tmp_path / "plan.json") == {}
     with pytest.raises(DataError, match=r"there is no plan .*plan\.json on .*need the same directory"):
         read_plan(tmp_path / "plan.json")
 
 
-def test_results_in_folders_of_another_version_are_refused(tmp_path):
-    for run_id, is_refused in [(RUN.id, False), ("e/r/digits/chainer/cpu/stock/epochs-2/repeat-3", True)]:
-        write_plan(tmp_path / "plan.json", dict.fromkeys(PLANNED_KEYS), [run_id], [run_id])
-        with pytest.raises(DataError, match="go on with that version") if is_refused else nullcontext():
-            refuse_other_folders(tmp_path / "plan.json")
+@pytest.mark.parametrize(
+    ("plan", "is_refused"),
+    [
+        ({"runs": [RUN.id], "order": [RUN.id]}, True),
+        ({"records": {}, "order": [RUN.id]}, False),
+        ({"order": []}, False),
+    ],
+)
+def test_results_in_folders_of_another_version_are_refused(tmp_path, plan, is_refused):
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    with pytest.raises(DataError, match="go on with that version") if is_refused else nullcontext():
+        refuse_other_folders(tmp_path / "plan.json")
     refuse_other_folders(tmp_path / "none.json")
 
 
-def test_what_is_written_is_read(tmp_path):
-    experiments = {"e": {"keep_weights": False}}
-    config = {
-        "experiments": experiments,
-        "prepare": [],
-        "datasets": {},
-        "prices": {},
-        "figures": {},
-        "claims": [],
-        "mirror": "https://me:key@x",
-    }
-    write_plan(tmp_path / "plan.json", config, [RUN.id], [RUN.id])
-    assert "key" not in (tmp_path / "plan.json").read_text().replace("keep", ""), "a mirror's address may hold one"
-    assert read_plan(tmp_path / "plan.json")["config"]["experiments"] == experiments
-    assert experiment_of("e", plan_if_there(tmp_path / "plan.json")) == {"keep_weights": False}
+def test_a_job_reads_what_was_planned_and_the_secret_stays(tmp_path):
+    path, planned = tmp_path / "results" / "plan.json", campaign_of().plan
+    path.parent.mkdir()
+    write_plan(path, planned)
+    plan = read_plan(path)
+    write_plan(path, planned)
+    assert plan.items() >= planned.items() and read_plan(path)["secret"] == plan["secret"] != ""
+    run, job = run_of(plan, path, RUN.id)
+    assert (run, job) == (RUN, job_of(plan, path, OF))
+    assert {"settings": job.settings, "inputs": job.inputs, "code": job.code}.items() <= planned["jobs"][OF].items()
+    assert job.dataset_folder == path.parent / planned["datasets"]["digits"]["folder"] / "prepared"
+    assert (job.mean, job.packed, job.tuning) == (job.dataset_folder.with_name("mean.npy"), None, None)
+    assert position_in_order(RUN, plan) == {"position": planned["order"].index(RUN.id) + 1, "of": 8}
+    assert position_in_order(RUN, {"order": ["x"]}) is None
+    with pytest.raises(DataError, match=f"has no job e/r/d/t; it has small/.*{OF}"):
+        job_of(plan, path, "e/r/d/t")
+
+
+def test_a_job_whose_code_was_edited_since_is_refused():
+    plan = campaign_of().plan
+    job_of(plan, Path("plan.json"), OF).check_code()
+    plan["jobs"][OF]["code"]["sha256"] = "e" * 16
+    with pytest.raises(DataError, match="the code of trainmark has changed since"):
+        job_of(plan, Path("plan.json"), OF).check_code()
 
 
 @pytest.mark.parametrize(
@@ -98,8 +101,3 @@ def test_weights_are_written_where_somebody_reads_them_and_removed_after_the_las
     experiment = {"keep_weights": "needed"} | trainers | changes
     assert writes_weights(experiment, on_texts) == written
     assert removes_weights(experiment, on_texts) == removed
-
-
-def test_without_a_plan_weights_are_written_and_stay():
-    assert writes_weights({}, on_texts=False)
-    assert not removes_weights({}, on_texts=False)

@@ -11,13 +11,13 @@ import pytest
 
 from trainmark.console import CLEAR_LINE, Terminal
 from trainmark.plan.display import Forecast, WorkflowDisplay, last_error, show_workflow, tail
-from trainmark.plan.products import RECORD_FILE
+from trainmark.plan.products import RECORD, RESULTS
 from trainmark.plan.run import RUN_FOLDER, Run
 from trainmark.trainer import Trainer
 
 RUN = {
     "experiment": "e", "recipe": "r", "dataset": "d", "trainer": "chainer-cpu",
-    "epochs": "2", "repeat": "1",
+    "epochs": "2", "repeat": "1", "key": "k",
 }  # fmt: skip
 NAME = "chainer on cpu, 2 epochs, repeat 1 (r on d)"
 COMMAND = (
@@ -27,6 +27,7 @@ COMMAND = (
 
 def record(run=RUN, wall=10.0, waited=0.0, trained=4.0, **changes):
     parts = run | {"trainer": Trainer.parse(run["trainer"]), "epochs": int(run["epochs"])}
+    del parts["key"]
     return {
         "run": Run(**parts).values,
         "status": "ok", "diverged": None, "out_of_memory": None, "disturbed": None, "other_attempts": [],
@@ -74,7 +75,7 @@ class Workflow:
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    file = Path(RECORD_FILE.format_map(RUN))
+    file = Path(RESULTS, RECORD.format_map(RUN))
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps(record()))
     Path("job.log").write_text("")
@@ -93,7 +94,6 @@ def test_a_line_for_each_run_and_none_of_snakemakes_on_jobs():
     workflow.send("Nothing to be done")
     workflow.display.stop()
     assert stream.getvalue() == (
-        "2 of 2 runs to train\n"
         f"run 1 of 2: {NAME}: test accuracy 0.7500, test loss 0.5000, 4.00 s of training "
         "(1 of 2 done, about 10 s left)\n"
         "Nothing to be done\n"
@@ -133,11 +133,11 @@ def test_snakemakes_lines_come_too_where_they_are_asked_for():
 
 
 def test_a_certificate_is_a_line_for_each_pair():
-    file = Path("results/certificates/e/r/d.json")
+    file = Path("results/certificates/e/r/d/k.json")
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps({"pairs": [{"first": "a on cpu", "second": "b on cpu", "sentence": "equal"}]}))
     workflow = Workflow(stream := io.StringIO())
-    workflow.end(workflow.begin("certify", {"experiment": "e", "recipe": "r", "dataset": "d"}))
+    workflow.end(workflow.begin("certify", {"experiment": "e", "recipe": "r", "dataset": "d", "key": "k"}))
     assert stream.getvalue() == "parity check of e: r on d:\n  a on cpu and b on cpu: equal\n"
 
 
@@ -165,7 +165,7 @@ def test_a_killed_job_shows_its_status_and_the_end_of_its_log(log, end):
 
 def test_a_logger_plugin_keeps_its_place(monkeypatch):
     monkeypatch.setattr("snakemake.logging.logger", SimpleNamespace(handlers=[]))
-    assert show_workflow([], SimpleNamespace(output_settings=None)) is None
+    assert show_workflow([], None, None) is None
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 import predict as script
 import pytest
-from records_for_tests import changed, diverged, record, resealed
+from records_for_tests import changed, diverged, place_of, record, resealed
 
 from trainmark.datasets import prepared
 from trainmark.datasets.catalogue import SPLITS
@@ -34,6 +34,8 @@ VOCABULARY = Vocabulary({"good": 1, "bad": 2, "rare": 5000}, 5000)
 GOOD, BAD = 4, 5  # ids: rank + 3
 TEXTS = ["bad", "good"]
 CLASSES = ["negative", "positive"]
+KEY = "0" * 8 + "-" + "0" * 8
+DATASET = f"results/datasets/texts/{KEY}/prepared"
 RUN = {"experiment": "e", "recipe": "imdb-cnn", "dataset": "texts"}
 
 
@@ -42,7 +44,7 @@ def results(tmp_path):
     """A function that writes a record, with weights and dataset in their places, and returns the record's file."""
 
     def write(vocabulary=VOCABULARY, changes=None, made=record, **run):
-        folder = tmp_path / "results" / "datasets" / "texts" / "prepared"
+        folder = tmp_path / DATASET
         ids = np.stack([VOCABULARY.encode(text, 400) for text in TEXTS])
         splits = dict.fromkeys(SPLITS, (ids, np.array([0, 1])))
         entry = {"title": "Texts", "format": "reviews", "classes": 2, "sequence_length": 400}
@@ -50,7 +52,7 @@ def results(tmp_path):
         manifest = prepare(folder, "texts", entry, arrays, [], 1)
         of_dataset = {"dataset.name": "texts", "dataset.content_sha256": manifest["content_sha256"]}
         found = made(**RUN | run, changes=of_dataset)
-        file = tmp_path / "results" / "runs" / found["run"]["id"] / "record.json"
+        file = tmp_path / "results" / place_of(found)
         file.parent.mkdir(parents=True)
         if found["status"] == "ok":
             weights = draw_initial_weights(ARCHITECTURE, RECIPE.initializer, (1, 1))
@@ -99,7 +101,7 @@ def adapter(monkeypatch):
 
 def test_texts_get_the_ids_of_the_training(results, adapter, tmp_path):
     """The run is named by its record or by its folder. Of a long text, the last 400 ids are used."""
-    file, prepared_folder = results(), tmp_path / "results" / "datasets" / "texts" / "prepared"
+    file, prepared_folder = results(), tmp_path / DATASET
     assert find_run(file) == find_run(file.parent, prepared_folder)
     predictor = predictor_of(file)
     found = predictor.probabilities(TEXTS)
@@ -111,6 +113,14 @@ def test_texts_get_the_ids_of_the_training(results, adapter, tmp_path):
     assert adapter.built["weights"].keys() == {parameter.name for parameter in ARCHITECTURE.arrays()}
     predictor.probabilities(["good " + "bad " * 400])
     assert adapter.ids.tolist() == [[BAD] * 400]
+
+
+def test_the_dataset_is_the_one_that_the_plan_names(results, tmp_path):
+    file = results()
+    shutil.copytree(tmp_path / DATASET, tmp_path / "results" / "datasets" / "texts" / "other" / "prepared")
+    plan = {"datasets": {"texts": {"folder": "datasets/texts/other"}}}
+    (tmp_path / "results" / "plan.json").write_text(json.dumps(plan))
+    assert "other" in str(find_run(file).dataset_folder)
 
 
 def test_a_framework_that_falls_back_to_the_cpu_is_refused(results, adapter):

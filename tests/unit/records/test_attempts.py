@@ -3,7 +3,7 @@
 import pytest
 from records_for_tests import disturbed, record
 
-from trainmark.records.attempts import FOLDER, forget_others, least_disturbed, set_aside
+from trainmark.records.attempts import least_disturbed
 from trainmark.records.record import read_record, write_record
 
 
@@ -14,19 +14,16 @@ def attempt(share, seconds=0.25, **changes):
 
 @pytest.fixture
 def run(tmp_path):
-    """Train a run: with the record of an attempt and weights whose content is its number, set aside or not."""
-    file, numbers = tmp_path / "run" / "record.json", iter("123456789")
+    """A function that trains a run once more; (its record, its weights, whose content is the attempt's number)."""
+    folders = [tmp_path / name for name in ("key", "key.2", "key.3")]
 
     def train(new, is_of_this_run=lambda record: True):
-        if file.exists():
-            set_aside(file)
-            file.unlink()  # as Snakemake does before the job
-        (file.parent / "work").mkdir(exist_ok=True, parents=True)
-        (file.parent / "work" / "log").touch()
-        (file.parent / "weights.npz").write_text(next(numbers))
+        folder = next(one for one in folders if not one.exists())
+        (folder / "work").mkdir(parents=True)
+        (folder / "weights.npz").write_text(str(folders.index(folder) + 1))
+        file = folder / "record.json"
         write_record(least_disturbed(new, file, is_of_this_run), file)
-        forget_others(file)
-        return read_record(file), (file.parent / "weights.npz").read_text()
+        return read_record(file), (folder / "weights.npz").read_text()
 
     return train
 
@@ -35,7 +32,7 @@ def run(tmp_path):
     ("shares", "kept"),
     [((0.1, 0.8), 1), ((0.8, 0.1), 2), ((0.8, 0.1, 0.9), 2), ((0.1, 0), 2), ((0.5, 0.5), 2), ((0.9, 0.8, 0.1), 3)],
 )
-def test_the_least_disturbed_attempt_stays_and_all_are_known(run, shares, kept, tmp_path):
+def test_the_least_disturbed_attempt_counts_and_all_are_known(run, shares, kept, tmp_path):
     attempts = [attempt(share, number / 12) for number, share in enumerate(shares, start=1)]
     for one in attempts:
         found, weights = run(one)
@@ -45,7 +42,8 @@ def test_the_least_disturbed_attempt_stays_and_all_are_known(run, shares, kept, 
     assert [one["training_seconds"] for one in found["other_attempts"]] == [
         one["result"]["training_seconds"] for one in others
     ]
-    assert not (tmp_path / "run" / FOLDER).exists()
+    first = tmp_path / "key"
+    assert read_record(first / "record.json") == attempts[0] and (first / "weights.npz").read_text() == "1"
 
 
 def test_an_attempt_of_other_settings_is_no_attempt_of_this_run(run):

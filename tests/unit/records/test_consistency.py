@@ -6,7 +6,7 @@ from array import array
 
 import pytest
 import records_for_tests
-from records_for_tests import changed, record, resealed, streamed, with_other_ranks, with_peak
+from records_for_tests import changed, record, streamed, with_other_ranks, with_peak
 
 from trainmark.errors import RecordError
 from trainmark.records.consistency import contradictions
@@ -228,18 +228,6 @@ def test_an_edit_is_refused_with_a_renewed_digest_and_without(tmp_path, edit):
     path.write_text(json.dumps(edited | {"sha256": record()["sha256"]}))
     with pytest.raises(RecordError, match="was changed after it was written: its content does not match its SHA-256"):
         read_record(path)
-
-
-def test_inputs_have_a_digest_of_their_own(tmp_path):
-    """The digest of settings, data and code detects an edit that renews only the record's own digest."""
-    edited = record()
-    edited["dataset"]["content_sha256"] = "f" * 64
-    path = tmp_path / "record.json"
-    write_record(edited, path)
-    with pytest.raises(RecordError, match="the digest of its inputs does not match its settings, data and code"):
-        read_record(path)
-    path.write_text(json.dumps(resealed(edited)))
-    assert read_record(path)["dataset"]["content_sha256"] == "f" * 64, "a forger who renews both: a limit"
 
 
 def test_order_of_keys_and_spaces_do_not_count_as_edits(tmp_path):

@@ -13,8 +13,8 @@ from report_figures import Figures, check_figures, expected
 from report_page import Page, experiment
 
 from trainmark.config.load import load_config
+from trainmark.plan.jobs import PLANNED_KEYS
 from trainmark.plan.matrix import expand_runs, with_devices
-from trainmark.plan.plan_file import PLANNED_KEYS
 from trainmark.report.first_screen import _title
 from trainmark.report.page import config_to_reproduce
 from trainmark.trainer import Trainer
@@ -200,6 +200,14 @@ def test_differences_between_runs_have_a_warning(tmp_path):
     assert "(a: a 1.0 or a 2.0)" in words_of(first_screen(page))
     assert "e/x: training failed" in first_screen(page)
     assert page.summary["runs"]["missing"] == 1
+
+
+def test_kept_runs_of_other_code_have_a_warning(tmp_path):
+    codes = {"a-cpu": "c" * 16, "b-cpu": "f" * 16}
+    jobs = {f"e/mnist-mlp-flux/digits/{name}": {"code": {"sha256": sha256}} for name, sha256 in codes.items()}
+    page = Page(tmp_path, record("a"), record("b"), any_code=True, jobs=jobs)
+    (warning,) = [warning for warning in page.summary["warnings"] if warning["kind"] == "other code"]
+    assert list(map(str, warning["runs"])) == [page.number(framework="b")]
 
 
 def test_a_tuned_loop_may_use_further_packages(tmp_path):

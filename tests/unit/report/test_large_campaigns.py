@@ -10,6 +10,7 @@ from report_figures import check_figures
 
 from trainmark.errors import ConfigError
 from trainmark.parity.compare import REFUSED
+from trainmark.plan.plan_file import read_plan
 from trainmark.records.record import read_record
 from trainmark.report.figures.data import read_data
 from trainmark.tables.results import read_results
@@ -43,12 +44,11 @@ def small(request, tmp_path_factory):
 
 def test_every_number_of_every_page_comes_from_the_records(twelve, small):
     for page in (twelve, small):
-        order = json.loads((page.folder / "plan.json").read_text())["order"]
-        files = {str(i): page.folder / "runs" / one / "record.json" for i, one in enumerate(order, start=1)}
-        records = {number: read_record(file) for number, file in files.items() if file.exists()}
+        plan = read_plan(page.folder / "plan.json")
+        numbers = {run_id: str(number) for number, run_id in enumerate(plan["order"], start=1)}
+        records = {numbers[run_id]: read_record(page.folder / file) for run_id, file in plan["records"].items()}
         certificates = {
-            str(file.relative_to(page.folder / "certificates")): json.loads(file.read_text())
-            for file in page.folder.glob("certificates/**/*.json")
+            one["file"]: json.loads((page.folder / one["file"]).read_text()) for one in plan["certificates"].values()
         }
         assert len(check_figures(page.first, records, certificates)) > 0
 
@@ -74,7 +74,7 @@ def test_trainers_are_listed_by_their_ratio_and_those_without_a_verdict_come_las
     (standing,) = twelve.summary["standings"]
     assert (standing["baseline"], standing["epochs"]) == ("chainer on cpu", 20)
     times: dict = {}
-    for file in twelve.folder.glob("runs/twelve/mnist-mlp-flux/digits/*/epochs-20/*/record.json"):
+    for file in twelve.folder.glob("runs/twelve/mnist-mlp-flux/digits/*/epochs-20/*/*/record.json"):
         record = read_record(file)
         if not record["disturbed"]:
             times.setdefault(Trainer.of(record["run"]).name, []).append(record["result"]["training_seconds"])

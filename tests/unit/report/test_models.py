@@ -103,10 +103,13 @@ def test_the_page_has_each_layer_and_the_totals(name):
 # --- which models -------------------------------------------------------------------------------------------------
 
 
+PLAN = {"datasets": {name: {"folder": name} for name in ("digits", "photos", "imdb")}}
+
+
 def test_a_network_is_shown_once_and_another_crop_makes_another_network(tmp_path):
     manifests = {"digits": ("images", [1, 28, 28], 10), "photos": ("image_lists", [3, 256, 256], 16)}
     for name, (kind, shape, classes) in (manifests | {"imdb": ("tokens", [400], 2)}).items():
-        prepared = tmp_path / "datasets" / name / "prepared"
+        prepared = tmp_path / name / "prepared"
         prepared.mkdir(parents=True)
         manifest = sealed({"kind": kind, "sample_shape": shape, "classes": classes})
         (prepared / "manifest.json").write_text(json.dumps(manifest))
@@ -121,13 +124,13 @@ def test_a_network_is_shown_once_and_another_crop_makes_another_network(tmp_path
         record(experiment=experiment, recipe=recipe, dataset=dataset, changes=changes)
         for (experiment, recipe, dataset), changes in trained.items()
     ]
-    found = models(written_tables(tmp_path / "runs", *records)[1], tmp_path)
+    found = models(written_tables(tmp_path, *records)[1], tmp_path, PLAN)
     assert [found[group].anchor for group in trained] == [f"model-{number}" for number in (1, 1, 2, 3, 4)]
     crops = [found[group].architecture.input_shape for group in trained]
     assert crops == [(3, 227, 227), (3, 227, 227), (3, 224, 240), (1, 28, 28), (400,)]
 
 
 def test_a_dataset_without_a_manifest_is_one_error_line(tmp_path):
-    _, runs = written_tables(tmp_path / "runs", record())
+    _, runs = written_tables(tmp_path, record())
     with pytest.raises(DataError, match="holds no prepared dataset"):
-        models(runs, tmp_path)
+        models(runs, tmp_path, PLAN)

@@ -1,5 +1,6 @@
 """Records of one table and their certificates must be of one campaign."""
 
+import copy
 import json
 
 import pytest
@@ -9,6 +10,7 @@ from records_for_tests import (
     certificates_of,
     changed,
     held_from,
+    place_of,
     record,
     session,
     written_tables,
@@ -35,7 +37,7 @@ def campaign(*changes, frameworks="ab"):
         ({"settings.seed": 2}, "differ in their settings (seed: 1 and 2)"),
         ({"dataset.samples.train": 1437}, "differ in their dataset (samples: "),
         ({"inputs.recipe": {"batch_size": 128}}, "differ in their recipe (optimizer: "),
-        ({"inputs.mean_sha256": "f" * 64}, "differ in their mean image; delete the one that"),
+        ({"dataset.mean_sha256": "f" * 64}, "differ in their dataset (mean_sha256: "),
         ({"inputs.initial_weights_sha256": "f" * 64}, "differ in their initial weights; delete"),
     ],
 )
@@ -53,17 +55,28 @@ def test_one_process_trains_one_run():
         check_records({"one": record(), "other": record(repeat=2, changes=copied)})
 
 
-@pytest.mark.parametrize("renewed", [False, True])
-def test_a_record_of_another_run_is_refused_at_its_place(tmp_path, renewed):
-    """renewed: the copy's id was edited too, and its digests."""
-    replaced = record(repeat=2)
-    path = tmp_path / replaced["run"]["id"] / "record.json"
+REPLACED = record(repeat=2)
+
+
+@pytest.mark.parametrize(
+    ("copied", "changes"),
+    [
+        (record(), {}),
+        (record(), {"run.id": REPLACED["run"]["id"]}),
+        (REPLACED, {"settings.seed": 7}),
+        (REPLACED, {"inputs.recipe.initializer": "zeros"}),
+        (REPLACED, {"provenance.code.dataset": "7" * 8}),
+    ],
+)
+def test_a_record_of_another_run_or_key_is_refused_at_its_place(tmp_path, copied, changes):
+    """Also with a renewed digest."""
+    place = place_of(REPLACED)
+    path = tmp_path / place
     path.parent.mkdir(parents=True)
-    copy = changed(record(), {"run.id": replaced["run"]["id"]}) if renewed else record()
-    path.write_text(json.dumps(copy))
+    path.write_text(json.dumps(changed(copy.deepcopy(copied), changes)))
     with pytest.raises(RecordError) as caught:
-        read_records(tmp_path, [replaced["run"]["id"]])
-    assert f"{path} is the record of another run, {record()['run']['id']}: it was copied or moved" in str(caught.value)
+        read_records(tmp_path, {REPLACED["run"]["id"]: place})
+    assert f"{path} is the record of another run, {copied['run']['id']}: it was copied or moved" in str(caught.value)
 
 
 # --- certificates -------------------------------------------------------------------------------------------------

@@ -1,68 +1,72 @@
-"""The arguments that runs and traces share: parsed and checked in the same way, and part of both code digests."""
+"""The arguments that scripts of jobs share: the plan, and the run or the trainer in it."""
 
 import sys
 from pathlib import Path
 
+import evaluate
 import pytest
+import run_command
 import time_tuning
 import trace_training
 import train
+from harness import write_job
 
+from trainmark.errors import DataError
+from trainmark.plan.run import Run
 from trainmark.trainer import Trainer
+from trainmark.training.arguments import planned_job, planned_run
 
-OWN = {
-    train: ["--experiment", "e", "--dataset", "d", "--epochs", "2", "--repeat", "1"],
-    trace_training: [],
-    time_tuning: ["--experiment", "e", "--dataset", "d"],
-}
-"""Further required arguments of each script."""
-
-SHARED = ["--trainer", "chainer-cpu", "--dataset-folder", "prepared", "--out", "out"]
-SHARED += ["--settings", '{"seed": 1}', "--recipe", "imdb-cnn"]
+OF = "e/mnist-mlp-flux/digits/chainer-cpu"
+RUN = f"{OF}/epochs-2/repeat-1"
+OF_RUNS = (train, run_command)
 
 
 @pytest.fixture
-def parsed(monkeypatch):
+def parsed(monkeypatch, tmp_path):
     """A function that parses a script's required arguments and additional ones."""
+    write_job(tmp_path, OF, {}, {"seed": 1}, {"batch_size": 9})
 
     def parse(script, *more):
-        monkeypatch.setattr(sys, "argv", [f"{script.__name__}.py", *OWN[script], *SHARED, *more])
-        return vars(script.parse_arguments())
+        named = ["--run", RUN] if script in OF_RUNS else ["--job", OF]
+        own = ["--plan", str(tmp_path / "plan.json"), *named, "--out", "out"]
+        monkeypatch.setattr(sys, "argv", [f"{script.__name__}.py", *own, *more])
+        return script.parse_arguments()
 
     return parse
 
 
-@pytest.mark.parametrize("script", OWN, ids=lambda script: script.__name__)
+@pytest.mark.parametrize(
+    "script", [*OF_RUNS, trace_training, time_tuning, evaluate], ids=lambda script: script.__name__
+)
 def test_defaults_and_values_from_the_command_line(parsed, script):
-    shared = {"recipe": "imdb-cnn", "dataset_folder": Path("prepared"), "mean": None}
-    shared |= {"trainer": Trainer("chainer", "cpu"), "settings": {"seed": 1}, "threads": 1, "log": None}
-    assert parsed(script).items() >= (shared | {"out": Path("out")}).items()
-    given = ["--recipe", "mnist-mlp-flux", "--mean", "mean.npy", "--threads", "4", "--log", "log"]
-    given += ["--trainer", "chainer-gpu-tuned"]
-    shared = {"recipe": "mnist-mlp-flux", "mean": Path("mean.npy"), "threads": 4, "log": Path("log")}
-    shared |= {"trainer": Trainer("chainer", "gpu", "tuned")}
-    assert parsed(script, *given).items() >= shared.items()
+    found = parsed(script)
+    assert (found.threads, found.log, found.out) == (1, None, Path("out"))
+    given = parsed(script, "--threads", "4", "--log", "log")
+    assert (given.threads, given.log) == (4, Path("log"))
 
 
-SETTINGS = "argument --settings: found {}; allowed: a JSON object such as"
+def test_a_run_is_what_the_plan_says(parsed):
+    run, job, plan = planned_run(parsed(train))
+    assert run == Run("e", "mnist-mlp-flux", "digits", Trainer("chainer", "cpu"), 2, 1)
+    assert (job.settings, job.inputs["recipe"]) == ({"seed": 1}, {"batch_size": 9}) and plan["secret"]
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("read", "script", "given"),
     [
-        (["--trainer", "keras-torch-cpu-tuned"], "the framework keras-torch has only the loop stock"),
-        (["--trainer", "keras-cntk-cpu"], "found the framework keras-cntk; allowed: chainer, "),
-        (["--trainer", "chainer"], "argument --trainer: found chainer; allowed: "),
-        (["--trainer", "keras-tensorflow-cpu-w4"], "the framework keras-tensorflow has no engine for several workers"),
-        (["--trainer", "torch-cpu-tuned-w4"], "several workers train only in the loop stock"),
-        (["--recipe", "mnist-mlp-flux"], "--mean is needed: the recipe mnist-mlp-flux trains on images"),
-        (["--settings", "seed"], SETTINGS.format("seed")),
-        (["--settings", "[1]"], SETTINGS.format("[1]")),
+        (planned_run, train, ["--run", RUN.replace("chainer", "flax")]),
+        (planned_job, evaluate, ["--job", OF.replace("chainer", "flax")]),
     ],
 )
-def test_what_does_not_fit_together_or_is_no_json_is_refused(parsed, given, told, capsys):
-    with pytest.raises(SystemExit) as ended:
-        parsed(train, *given)
-    assert ended.value.code == 2
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith("train.py: error: ") and told in last
+def test_what_is_not_planned_is_refused(parsed, read, script, given):
+    with pytest.raises(DataError, match=f"has no job .*flax-cpu; it has {OF}$"):
+        read(parsed(script, *given))
+
+
+def test_a_job_of_a_plan_that_another_call_has_replaced_is_refused(parsed, tmp_path):
+    tuning = "tuning/e/mnist-mlp-flux/digits/chainer-cpu/{}.json"
+    planned, earlier = tuning.format("0" * 8 + "-" + "0" * 8), tuning.format("1" * 8 + "-" + "0" * 8)
+    write_job(tmp_path, OF, {"tuning": planned}, {"seed": 1}, {})
+    planned_job(parsed(time_tuning, "--out", planned))
+    with pytest.raises(DataError, match="was planned by an earlier call of snakemake"):
+        planned_job(parsed(time_tuning, "--out", earlier))

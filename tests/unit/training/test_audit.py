@@ -15,7 +15,8 @@ from harness import settings
 from trainmark.errors import RecordError
 from trainmark.files.checksums import sha256_of
 from trainmark.networks.graph import chain
-from trainmark.plan.plan_file import audited_epochs, write_plan
+from trainmark.plan.audits import audited_epochs
+from trainmark.plan.plan_file import write_plan
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import draw_initial_weights
@@ -268,12 +269,9 @@ def test_a_kept_epoch_is_read_as_it_was(tmp_path):
 def test_the_plan_draws_the_same_repeats_for_all_trainers_once(tmp_path, epochs, repeats, audited):
     path = tmp_path / "plan.json"
     experiment = settings() | {"epochs": epochs, "repeats": repeats}
-    config = {key: {} for key in ("prepare", "datasets", "prices", "figures", "claims")} | {
-        "experiments": {"e": experiment}
-    }
 
     def drawn(trainer):
-        write_plan(path, config, [], [])
+        write_plan(path, {"config": {"experiments": {"e": experiment}}})
         plan = json.loads(path.read_text())
         runs = [Run("e", PLAIN, "digits", trainer, each, n) for each in epochs for n in range(1, repeats + 1)]
         drawn_from = {(run.epochs, run.repeat): audited_epochs(run, plan) for run in runs}

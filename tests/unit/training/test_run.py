@@ -1,6 +1,7 @@
 """The training loop with an adapter of scripted losses: records, divergence, resuming, and checks of the device."""
 
 import itertools
+import json
 import math
 import shutil
 import threading
@@ -22,8 +23,11 @@ from trainmark.machine import energy as energy_module
 from trainmark.machine.energy import Meter
 from trainmark.machine.locks import DeviceLock
 from trainmark.networks.layers import training_flops
+from trainmark.plan.plan_file import TrainerJob
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.recipe import recipe_values
+from trainmark.recipes.weights_file import initial_weights_file
 from trainmark.records.record import read_record, write_record
 from trainmark.records.resolved import input_of
 from trainmark.records.step_losses import step_losses
@@ -144,12 +148,17 @@ def train(tmp_path, monkeypatch):
         data = tmp_path / ("images" if recipe.input else "texts")
         mean = data / "mean.npy" if recipe.input else None
         device_lock = DeviceLock((0, 1), "GPU-fake" if run.trainer.device == "gpu" else None, time.monotonic())
-        job = Job(
-            data, mean, device_lock, code, tmp_path / "checkpoint", 0.0, {"position": 1, "of": 2},
-            tmp_path / "weights.npz", keep_weights, peaks_folder=tmp_path / "peaks",
-        )  # fmt: skip
         changes |= {"seed": seed, "batch_size": BATCH_SIZE, "memory_limit_mib": memory_limit_mib}
-        settings = harness.settings(**changes)
+        file = initial_weights_file(settings := harness.settings(**changes))
+        inputs = {
+            "recipe": json.loads(json.dumps(recipe_values(recipe))), "dataset": "0" * 8,
+            "initial_weights_sha256": sha256_of(file) if file else None,
+        }  # fmt: skip
+        names = run.experiment, run.recipe, run.dataset, run.trainer
+        job = Job(
+            TrainerJob(*names, settings, inputs, code, data, mean), device_lock, tmp_path / "checkpoint", 0.0,
+            {"position": 1, "of": 2}, tmp_path / "weights.npz", keep_weights, peaks_folder=tmp_path / "peaks",
+        )  # fmt: skip
         seen, resumed = [], []
 
         def epoch_done(entry):
@@ -157,7 +166,7 @@ def train(tmp_path, monkeypatch):
             if kill_after == entry["epoch"]:
                 raise Killed
 
-        run_once.training = one = run_module.Training(run, recipe, settings, job, PhaseTimes(time.monotonic()))
+        run_once.training = one = run_module.Training(run, recipe, job, PhaseTimes(time.monotonic()))
         record = one.train(epoch_done, lambda epoch, step: resumed.append(epoch), print)
         write_record(record, tmp_path / "record.json")
         read_record(tmp_path / "record.json")  # refuses a record that contradicts itself
@@ -598,7 +607,7 @@ def test_a_run_over_its_limit_writes_no_further_checkpoint(train):
 
     adapter.train_epoch = growing
     begin = time.monotonic()
-    train(adapter, memory_limit_mib=50)
+    kill(train, adapter, memory_limit_mib=50, kill_after=2)  # what was measured has ended: it makes no record
     assert time.monotonic() - begin >= 0.3
     assert over[0]["out_of_memory"]["message"] == "99.5 MiB exceed the limit of 50 MiB"
     assert over[0]["out_of_memory"]["epoch"] == 1

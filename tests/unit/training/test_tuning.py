@@ -1,16 +1,13 @@
 """Each step is timed beside those before it; the number of threads is the one that is faster in every round."""
 
-import json
 import math
 
 import numpy as np
 import pytest
-from harness import Wildcards
+from harness import settings
 
-from trainmark.config.load import load_config
 from trainmark.frameworks.registry import known_frameworks
-from trainmark.plan.campaign import Campaign
-from trainmark.plan.plan_file import PlannedRuns
+from trainmark.plan.audits import PlannedRuns
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.resolved import ResolvedTraining
 from trainmark.trainer import TUNED, Trainer
@@ -26,20 +23,12 @@ from trainmark.training.tuning import (
 MANIFEST = {"kind": "images", "sample_shape": [1, 8, 8], "classes": 10, "samples": {"train": 250, "test": 8}}
 
 
-def settings_of(**changes):
-    """The settings of an experiment with defaults."""
-    experiment = {"recipes": ["mnist-mlp-keras"], "frameworks": ["chainer"], "loops": ["tuned"], "devices": ["cpu"]}
-    config, catalogue = load_config([], {"experiments": {"e": experiment | changes}})
-    wildcards = Wildcards(experiment="e", recipe="mnist-mlp-keras", dataset="digits", trainer="chainer-cpu-tuned")
-    return json.loads(Campaign(config, catalogue).settings(wildcards))
-
-
 @pytest.fixture
 def timed(tmp_path):
     """A function that returns what is trained. The manifest is made up."""
 
     def make(kind="images", framework="chainer", device="cpu"):
-        training = ResolvedTraining(RECIPES["mnist-mlp-keras"], settings_of(), MANIFEST | {"kind": kind})
+        training = ResolvedTraining(RECIPES["mnist-mlp-keras"], settings(), MANIFEST | {"kind": kind})
         return Timed(Trainer(framework, device, TUNED), training, tmp_path, None, None)
 
     return make

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -15,10 +16,12 @@ from records_for_tests import (
     disturbed,
     evaluation_entry,
     held_from,
+    place_of,
     record,
     resealed,
 )
 
+from trainmark.config.load import keys_that_decide, load_config
 from trainmark.datasets.catalogue import SPLITS
 from trainmark.datasets.prepare import prepare
 from trainmark.datasets.samples import Arrays
@@ -27,7 +30,8 @@ from trainmark.files.checksums import sha256_of
 from trainmark.files.seal import sealed
 from trainmark.paper.kit import make_kit
 from trainmark.plan.figures import FIGURE_FORMATS, known_figures
-from trainmark.plan.matrix import expand_runs, trained_order
+from trainmark.plan.jobs import make_plan
+from trainmark.plan.matrix import expand_runs
 from trainmark.plan.plan_file import write_plan
 from trainmark.records.evaluation import write_evaluation
 from trainmark.report.collected import collected, write_tables
@@ -43,26 +47,27 @@ from trainmark.verification.results import verify_results
 CONFIG = {
     "experiments": {
         "e": {
-            "recipes": ["mnist-mlp-flux"], "datasets": ["digits"], "frameworks": ["chainer", "keras-jax"],
-            "devices": ["cpu"], "loops": ["stock"], "workers": [1], "epochs": [2], "repeats": 2, "commands": {},
-            "seed": 1, "batch_size": "recipe", "input": {}, "memory_limit_mib": None, "time_tuning": False,
-            "keep_weights": "needed", "description": "",
+            "recipes": ["mnist-mlp-flux"], "frameworks": ["chainer", "keras-jax"], "devices": ["cpu"], "epochs": [2],
+            "repeats": 2,
         }
     },
-    "prepare": [],
-    "datasets": {},
-    "prices": {},
     "figures": {"size": 8, "trainers": ["keras-jax-cpu", "chainer-cpu"]},
     "claims": [{"says": "All pairs are certified.", "pairs": "certified"}],
 }  # fmt: skip
 GROUP = ("e", "mnist-mlp-flux", "digits")
-RUNS = "runs/e/mnist-mlp-flux/digits"
-ONE, OTHER = (f"{RUNS}/chainer-cpu/epochs-2/repeat-{repeat}" for repeat in (1, 2))
-CERTIFICATE = "certificates/e/mnist-mlp-flux/digits.json"
-EVALUATIONS = "evaluations/e/mnist-mlp-flux/digits"
+CHECKED, CATALOGUE = load_config([], CONFIG)
+PLAN = make_plan(CHECKED, CATALOGUE)
+SETTINGS = PLAN["jobs"]["e/mnist-mlp-flux/digits/chainer-cpu"]["settings"]
+ONE_ID, OTHER_ID = (f"e/mnist-mlp-flux/digits/chainer-cpu/epochs-2/repeat-{repeat}" for repeat in (1, 2))
+ONE, OTHER = (str(Path(place_of(record(repeat=repeat, settings=SETTINGS))).parent) for repeat in (1, 2))
+CERTIFICATE = PLAN["certificates"]["/".join(GROUP)]["file"]
+EVALUATION, OTHER_EVALUATION = (
+    PLAN["evaluations"][f"{'/'.join(GROUP)}/{name}-cpu"]["file"] for name in ("keras-jax", "chainer")
+)
+DATASET = PLAN["datasets"]["digits"]["folder"]
 FIGURES = "figures/e/mnist-mlp-flux/digits"
 NUMBER_OF_FIGURES = len(FIGURE_FORMATS) * len(known_figures())
-PREPARED = "datasets/digits/prepared"
+PREPARED = f"{DATASET}/prepared"
 
 
 @pytest.fixture(scope="module")
@@ -75,31 +80,34 @@ def untouched(tmp_path_factory):
     }
     entry = {"title": "Digits", "format": "digits", "classes": 10, "image_shape": [1, 8, 8]}
     manifest = prepare(folder / PREPARED, "digits", entry, Arrays(arrays, list("0123456789")), [], 1)
-    np.save(folder / "datasets/digits/mean.npy", np.zeros((1, 8, 8)))
-    (folder / "datasets/digits/mean.png").write_bytes(b"a picture")
-    runs = expand_runs(CONFIG)
-    for number, run in enumerate(runs):
-        file = folder / "runs" / run.id / "record.json"
+    np.save(folder / DATASET / "mean.npy", np.zeros((1, 8, 8)))
+    (folder / DATASET / "mean.png").write_bytes(b"a picture")
+    records = []
+    for number, run in enumerate(expand_runs(CHECKED)):
+        framework, loss, seconds = run.trainer.framework, 0.5 + run.repeat / 64, 0.25 + number / 64
+        made = record(framework, run.repeat, loss=loss, seconds=seconds, settings=SETTINGS)
+        file = folder / place_of(made)
         file.parent.mkdir(parents=True)
         file.with_name("weights.npz").write_bytes(f"weights {number}".encode())
-        made = record(run.trainer.framework, run.repeat, loss=0.5 + run.repeat / 64, seconds=0.25 + number / 64)
         made = held_from(made, 10.0 * number)
         made["dataset"]["content_sha256"] = manifest["content_sha256"]
-        made["inputs"]["mean_sha256"] = sha256_of(folder / "datasets/digits/mean.npy")
+        made["dataset"]["mean_sha256"] = sha256_of(folder / DATASET / "mean.npy")
         made["weights"]["sha256"] = sha256_of(file.with_name("weights.npz"))
-        file.write_text(json.dumps(resealed(made)))
+        records.append(resealed(made))
+        file.write_text(json.dumps(records[-1]))
     certificate = certificate_of(GROUP, [Trainer("chainer", "cpu"), Trainer("keras-jax", "cpu")], {})
-    write_json(folder / CERTIFICATE, changed(certificate, {"settings.dataset_sha256": manifest["content_sha256"]}))
+    certified = {key: SETTINGS[key] for key in keys_that_decide(["training"])}
+    of_data = {"settings.dataset_sha256": manifest["content_sha256"], "settings.experiment": certified}
+    write_json(folder / CERTIFICATE, changed(certificate, of_data))
     for evaluator, evaluated in (("chainer", "keras-jax"), ("keras-jax", "chainer")):
-        records = [content(folder / "runs" / run.id / "record.json") for run in runs]
         entries = {
             one["run"]["id"]: evaluation_entry(one, trainer=f"{evaluator}-cpu")
             for one in records
             if one["run"]["framework"] == evaluated
         }
         about = {"trainer": f"{evaluator}-cpu", "runs": entries}
-        write_evaluation(about, folder / EVALUATIONS / f"{evaluator}-cpu.json")
-    write_plan(folder / "plan.json", CONFIG, [run.id for run in runs], [run.id for run in trained_order(runs, CONFIG)])
+        write_evaluation(about, folder / (EVALUATION if evaluator == "keras-jax" else OTHER_EVALUATION))
+    write_plan(folder / "plan.json", PLAN | {"records": {one["run"]["id"]: place_of(one) for one in records}})
     remake(folder)
     return folder
 
@@ -205,7 +213,7 @@ def edit(changes, renewed=True, path=f"{ONE}/record.json"):
 
     def attack(folder):
         document = content(folder / path)
-        digest = document["sha256"]
+        digest = document.get("sha256")
         document = changed(document, changes)
         write_json(folder / path, document if renewed else document | {"sha256": digest})
 
@@ -234,23 +242,24 @@ def delete(path):
 
 def leave_a_run_out(folder):
     """Remove one run from plan and results."""
-    plan, left_out = content(folder / "plan.json"), ONE.removeprefix("runs/")
+    plan = content(folder / "plan.json")
     shutil.rmtree(folder / ONE)
-    left = {key: [run for run in plan[key] if run != left_out] for key in ("runs", "order")}
-    write_json(folder / "plan.json", plan | left)
+    plan["order"].remove(ONE_ID)
+    del plan["records"][ONE_ID]
+    write_json(folder / "plan.json", plan)
 
 
 def leave_an_evaluation_out(folder):
     """Remove the evaluation of one run's weights."""
-    path = folder / EVALUATIONS / "keras-jax-cpu.json"
+    path = folder / EVALUATION
     found = content(path)
-    write_json(path, sealed(found | {"runs": {ONE.removeprefix("runs/"): found["runs"][ONE.removeprefix("runs/")]}}))
+    write_json(path, sealed(found | {"runs": {ONE_ID: found["runs"][ONE_ID]}}))
 
 
 def remove_weights(folder, run=ONE, **changes):
     """Remove a run's weights as the trainer does that evaluated them. changes: of the entry that it leaves."""
-    run_id = run.removeprefix("runs/")
-    evaluation = content(folder / EVALUATIONS / "keras-jax-cpu.json")
+    run_id = ONE_ID if run == ONE else OTHER_ID
+    evaluation = content(folder / EVALUATION)
     left = {**evaluation, "runs": {run_id: evaluation["runs"][run_id] | changes}}
     write_evaluation(left, folder / run / "evaluation.json")
     (folder / run / "weights.npz").unlink()
@@ -274,14 +283,23 @@ def edit_arrays(folder):
 def copy_and_remake(folder):
     """Copy a record over another, with its run's id, repeat and digests edited."""
     document = content(folder / ONE / "record.json")
-    document["run"] |= {"id": OTHER.removeprefix("runs/"), "repeat": 2}
+    document["run"] |= {"id": OTHER_ID, "repeat": 2}
     write_json(folder / OTHER / "record.json", resealed(document))
     shutil.copy(folder / ONE / "weights.npz", folder / OTHER / "weights.npz")
 
 
+def train_with_another_seed(folder):
+    """Put a record of another seed where its key belongs, and name it in the plan."""
+    plan, document = content(folder / "plan.json"), changed(content(folder / ONE / "record.json"), {"settings.seed": 2})
+    plan["records"][ONE_ID] = place_of(document)
+    write_json(folder / place_of(document), document)
+    write_json(folder / "plan.json", plan)
+
+
 def call_a_run_missing(folder):
     plan = content(folder / "plan.json")
-    write_json(folder / "plan.json", plan | {"missing": {plan["runs"].pop(): "bad luck"}})
+    run_id, _ = plan["records"].popitem()
+    write_json(folder / "plan.json", plan | {"missing": {run_id: "bad luck"}})
 
 
 ATTACKS = {
@@ -289,17 +307,15 @@ ATTACKS = {
     "a record over another": (copy(f"{ONE}/record.json", f"{OTHER}/record.json"), "is the record of another run"),
     "a record over another, edited": (copy_and_remake, "say that one process trained both"),
     "a record deleted": (delete(f"{ONE}/record.json"), "there is no such record"),
-    "another seed": (
-        edit({"settings.seed": 2}),
-        "was trained with seed: 2, but plan.json has seed: 1",
-    ),
+    "another seed": (edit({"settings.seed": 2}), "is the record of another run"),
+    "another seed, at its place": (train_with_another_seed, "was trained with seed: 2, but plan.json has seed: 1"),
     "steps of a terminal": (edit({"run.id": "\x1b[2J\nfine"}), "is the record of another run"),
     "another dataset": (edit({"dataset.content_sha256": "0" * 64}), "prepared is not the dataset that the run e/"),
     "weights": (copy(f"{ONE}/weights.npz", f"{OTHER}/weights.npz"), "its SHA-256 is not the one in the record"),
     "weights deleted": (delete(f"{ONE}/weights.npz"), "of the weights of a run, is missing"),
     "weights deleted, with the entry of another run": (
         remove_weights_with_the_entry_of_another_run,
-        "repeat-2/weights.npz, of the weights of a run, is missing",
+        f"{OTHER}/weights.npz, of the weights of a run, is missing",
     ),
     "weights deleted, with an edited entry": (
         lambda folder: (remove_weights(folder), replace(f"{ONE}/evaluation.json", "0.75", "0.85")(folder)),
@@ -310,13 +326,13 @@ ATTACKS = {
     ),
     "an evaluation of other weights": (
         edit(
-            {f"runs.{ONE.removeprefix('runs/')}.weights_sha256": "0" * 64}, path=f"{EVALUATIONS}/keras-jax-cpu.json"
+            {f"runs.{ONE_ID}.weights_sha256": "0" * 64}, path=EVALUATION
         ),
         "is not what this clone makes",
     ),
     "an evaluation": (
-        edit({"trainer": "x-cpu"}, renewed=False, path=f"{EVALUATIONS}/keras-jax-cpu.json"),
-        "keras-jax-cpu.json was changed after",
+        edit({"trainer": "x-cpu"}, renewed=False, path=EVALUATION),
+        f"{EVALUATION} was changed after",
     ),
     "a disturbance hidden": (
         edit(disturbed(foreign_seconds=0.94) | {"disturbed": None}), "its disturbances do not follow from",
@@ -338,19 +354,23 @@ ATTACKS = {
         "record.json is neither file nor folder",
     ),
     "a cross-evaluation over another": (
-        copy(f"{EVALUATIONS}/chainer-cpu.json", f"{EVALUATIONS}/keras-jax-cpu.json"),
-        "keras-jax-cpu.json was made by chainer on cpu, not by keras-jax on cpu: it was copied or moved",
+        copy(OTHER_EVALUATION, EVALUATION),
+        "keras-jax-cpu was made by chainer on cpu, not by keras-jax on cpu: it was copied or moved",
     ),
     "a run that is not evaluated": (leave_an_evaluation_out, "no other trainer evaluated the weights of the run e/"),
     "a title": (replace(f"{PREPARED}/manifest.json", "Digits", "Letters"), "manifest.json was changed after it was"),
     "a run left out": (leave_a_run_out, "plan.json: its runs are not the runs of its config"),
     "no plan": (delete("plan.json"), "there is no plan"),
     "a plan of wrong types": (
-        write("plan.json", b'{"config": 1, "runs": 2, "order": 3, "missing": {}}'), "can't be read as a plan",
+        write("plan.json", b'{"config": 1, "records": {}, "jobs": {}, "order": 3}'), "can't be read as a plan",
     ),
+    "a plan with a number as a path": (
+        edit({f"records.{ONE_ID}": 1}, path="plan.json"), "can't be read as a plan",
+    ),
+    "a plan without datasets": (edit({"datasets": ...}, path="plan.json"), "can't be read as a plan"),
     "a run that is called missing": (call_a_run_missing, "Missing: 1 of 4 runs."),
     "the mean image": (
-        lambda folder: np.save(folder / "datasets/digits/mean.npy", np.ones((1, 8, 8))),
+        lambda folder: np.save(folder / DATASET / "mean.npy", np.ones((1, 8, 8))),
         "mean.npy is not the mean image that the run e/",
     ),
     "arrays": (edit_arrays, "the content_sha256 of the manifest is not that of the arrays"),

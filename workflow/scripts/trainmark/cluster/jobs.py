@@ -1,12 +1,13 @@
 """Jobs of a cluster: their names, the commands that submit them, and the scripts that run on the node.
 
-A job's name contains digests of its outputs and of everything that decides its results, so that a later call of
-snakemake recognises it.
+A job's name contains digests of its outputs, without and with their keys, so that a later call of snakemake recognises
+it, and one that makes the same from another config or code.
 """
 
 import hashlib
 import json
 import os
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,10 +19,8 @@ from trainmark.cluster.schedulers import RAW, Scheduler
 from trainmark.cluster.site import Site, unknown_name
 from trainmark.errors import CLUSTER_VARIABLE, ClusterError
 from trainmark.files.scratch import SCRATCH_VARIABLE
-from trainmark.files.system_files import own_paths
 from trainmark.machine.locks import LOCK_FOLDER_VARIABLE, WAITING_VARIABLE
-from trainmark.plan.plan_file import plan_if_there
-from trainmark.plan.products import PLAN_FILE
+from trainmark.plan.products import KEY
 
 FOLDER = Path(".snakemake/cluster")
 """Folder of the jobs: for each a folder of its name, with job.json, job.sh and, once it has ended, its exit status."""
@@ -45,14 +44,12 @@ class Job:
 
     rule: name of the rule; of a group the name of the group.
     outputs: its output files; of a group those of all its jobs.
-    params: those of the rule; empty for a group.
     threads, resources: as Snakemake gives them.
     logs: the log of the rule; of a group those of its runs.
     """
 
     rule: str
     outputs: tuple[str, ...]
-    params: Mapping[str, Any]
     threads: int
     resources: Mapping[str, Any]
     logs: tuple[str, ...] = ()
@@ -66,7 +63,6 @@ class Job:
         job = cls(
             rule=properties.get("rule") or properties["groupid"],
             outputs=tuple(sorted(properties["output"] or [properties["jobid"]])),
-            params=properties.get("params", {}),
             threads=properties["threads"],
             resources=properties["resources"],
             logs=tuple(properties.get("log", map(_log_of_run, properties["output"] or ()))),
@@ -74,17 +70,14 @@ class Job:
         return job, text
 
     @cached_property
-    def key(self) -> str:
-        """Digest of the job's directory and outputs."""
-        return _short_digest([os.getcwd(), *self.outputs])
+    def place(self) -> str:
+        """Digest of the job's directory and outputs, whatever their keys."""
+        return _short_digest([os.getcwd(), *(re.sub(KEY, "", output) for output in self.outputs)])
 
     @cached_property
     def digest(self) -> str:
-        """Digest of what decides the job's results. For a group that is the plan and the code."""
-        if self.params:
-            return _short_digest([self.params])
-        plan = plan_if_there(Path(PLAN_FILE))
-        return _short_digest([plan.get("config"), code_digest()])
+        """Digest of its outputs, whose keys say what decides them."""
+        return _short_digest(self.outputs)
 
     @property
     def on_gpu(self) -> bool:
@@ -98,21 +91,15 @@ class Job:
 
     def name(self, values: Mapping[str, object]) -> str:
         """Return the job's name at the scheduler."""
-        return f"{values['jobname']}-{self.rule}-{self.key}-{self.digest}"
+        return f"{values['jobname']}-{self.rule}-{self.place}-{self.digest}"
 
 
 def _log_of_run(record: str) -> str:
     return record.replace("results/runs/", "results/logs/train/").replace("/record.json", ".log")
 
 
-def _short_digest(parts: Iterable[object]) -> str:
-    return hashlib.sha256(json.dumps(list(parts), sort_keys=True, default=str).encode()).hexdigest()[:12]
-
-
-def code_digest() -> str:
-    """Return a digest of all code of the workflow."""
-    scripts = Path(__file__).parents[2]
-    return _short_digest(hashlib.sha256(file.read_bytes()).hexdigest() for file in own_paths(scripts, "**/*.py"))
+def _short_digest(parts: Iterable[str]) -> str:
+    return hashlib.sha256(json.dumps(list(parts)).encode()).hexdigest()[:12]
 
 
 def values_of(job: Job, scheduler: Scheduler, site: Site) -> dict[str, Any]:

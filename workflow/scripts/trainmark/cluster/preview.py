@@ -12,7 +12,7 @@ from typing import Any
 from trainmark.cluster.jobs import FOLDER, RUNS, Job, submit_command, values_of
 from trainmark.cluster.site import PREVIEW_VARIABLE, check_sections, read_site, scheduler_of
 from trainmark.errors import ClusterError
-from trainmark.plan.internals import submitted_rules
+from trainmark.plan.products import SUBMITTED_RULES
 from trainmark.plan.run import trainer_in
 
 SNAKEFILE = Path(__file__).parents[4] / "Snakefile"
@@ -21,12 +21,11 @@ SNAKEFILE = Path(__file__).parents[4] / "Snakefile"
 class Preview(logging.Handler):
     """A handler of Snakemake's messages that prints one submit command for each rule, device and number of workers.
 
-    workflow: the workflow, whose rules need not be there yet.
+    profile: the name of the profile.
     """
 
-    def __init__(self, profile: str, workflow: Any) -> None:
+    def __init__(self, profile: str) -> None:
         super().__init__()
-        self._workflow = workflow
         self._scheduler = scheduler_of(profile)
         self._site = read_site(self._scheduler)
         self._shown: set[str] = set()
@@ -48,9 +47,8 @@ class Preview(logging.Handler):
         if title in self._shown:
             return
         self._shown.add(title)
-        rules = submitted_rules(self._workflow)
-        check_sections(self._site, rules)
-        if record.rule_name not in rules:
+        check_sections(self._site, SUBMITTED_RULES)
+        if record.rule_name not in SUBMITTED_RULES:
             return
         job = _job(record, self._site.runs_per_job)
         values = values_of(job, self._scheduler, self._site)
@@ -73,11 +71,11 @@ def _device(record: Any) -> str | None:
 def _job(record: Any, runs_per_job: int) -> Job:
     resources = {name: value for name, value in record.resources.items() if not name.startswith("_")}
     outputs = tuple(sorted(map(str, record.output or ())))
-    rule, params = record.rule_name, {"rule": record.rule_name}
+    rule = record.rule_name
     if rule == "train" and runs_per_job > 1 and "tasks" not in resources:
-        rule, params, outputs = f"{RUNS}{_device(record)}", {}, outputs * runs_per_job
+        rule, outputs = f"{RUNS}{_device(record)}", outputs * runs_per_job
         resources["runtime"] *= runs_per_job
-    return Job(rule, outputs, params, record.threads, resources)
+    return Job(rule, outputs, record.threads, resources)
 
 
 def show_submissions(profile: str, configs: Iterable[Path]) -> None:

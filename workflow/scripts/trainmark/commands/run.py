@@ -5,6 +5,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from trainmark.commands.curves import curves_of
 from trainmark.commands.entries import Chunks, lines_of
@@ -23,9 +24,9 @@ from trainmark.machine.locks import DeviceLock, keep_locks
 from trainmark.machine.memory import peak_children_mib
 from trainmark.machine.provenance import describe_job, describe_session
 from trainmark.machine.watch import Watch
+from trainmark.plan.plan_file import TrainerJob
 from trainmark.plan.run import Run
 from trainmark.recipes.command import LINE_FORMATS, matches_of, metrics_file
-from trainmark.records.inputs import inputs_of
 from trainmark.records.record import SCHEMA_VERSION
 from trainmark.records.result import command_result
 from trainmark.training.phases import PhaseTimes
@@ -42,39 +43,50 @@ class CommandJob:
 
     folder: where the command runs; it is emptied first.
     image: the container image in which it runs; None for none.
-    files_folder: the fetched files, each under its path.
-    code, order, call: as for a training (`training.job.Job`).
+    planned, order, call: as for a training (`training.job.Job`). The fetched files lie beside the list of sources.
     """
 
     folder: Path
     image: str | None
-    files_folder: Path
+    planned: TrainerJob
     device_lock: DeviceLock
-    code: dict
     order: dict | None
     call: str | None
 
+    @property
+    def files_folder(self) -> Path:
+        """The folder of the fetched files, each under its path."""
+        assert self.planned.sources is not None, "a command has sources"
+        return self.planned.sources.with_name("files")
+
 
 class CommandRun:
-    """One run of a command recipe. command: as in the config, with defaults."""
+    """One run of a command recipe."""
 
-    def __init__(self, run: Run, command: Mapping, settings: Mapping, job: CommandJob, phase_times: PhaseTimes) -> None:
-        self.run, self.command, self.job, self.phase_times = run, command, job, phase_times
+    def __init__(self, run: Run, job: CommandJob, phase_times: PhaseTimes) -> None:
+        self.run, self.job, self.phase_times = run, job, phase_times
+        self.command, settings = job.planned.inputs["recipe"], job.planned.settings
         self._limit_mib: float | None = settings["memory_limit_mib"]
         self._folder = job.folder.resolve()
-        self._fetched = [self._folder / file["path"] for file in command["files"]]
+        self._fetched = [self._folder / file["path"] for file in self.command["files"]]
         self._seed: int = settings["seed"] + run.repeat - 1
         self._run = run.values
         self._settings = dict(settings)
-        files = {file["path"]: file["sha256"] for file in command["files"]}
-        self._dataset = {"name": run.dataset, "content_sha256": digest_of(files), "samples": {}}
-        self._inputs = inputs_of(command, self._settings, self._dataset, None, None, job.code)
-        self._provenance = {**describe_job(len(job.device_lock.cpus)), "versions": {}, "code": job.code}
+        files = {file["path"]: file["sha256"] for file in self.command["files"]}
+        self._dataset: dict[str, Any] = {
+            "name": run.dataset,
+            "content_sha256": digest_of(files),
+            "samples": {},
+            "mean_sha256": None,
+        }
+        self._inputs = job.planned.inputs
+        self._provenance = {**describe_job(len(job.device_lock.cpus)), "versions": {}, "code": job.planned.code}
         self._process: CommandProcess | None = None
 
     def is_of_this_run(self, record: Mapping) -> bool:
         """Whether a record belongs to this run: the same run, command, files, settings and code."""
-        return bool(record["run"] == self._run and record["inputs"] == self._inputs)
+        same_code = record["provenance"]["code"] == self._provenance["code"]
+        return bool(same_code and record["run"] == self._run and record["inputs"] == self._inputs)
 
     def stop(self) -> None:
         """Stop the command, if it runs, with everything that it started. It may be called in a signal handler."""

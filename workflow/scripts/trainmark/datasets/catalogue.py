@@ -97,6 +97,14 @@ def vocabulary_size(name: str, catalogue: Mapping) -> int:
     return vocabulary_size(entry["of"], catalogue) if "of" in entry else entry.get("vocabulary_size", 0)
 
 
+def images_folder(entry: Mapping) -> Path | None:
+    """The user's own folder of images of a dataset; None if it has none, or holds arrays (`own_files`)."""
+    if "folder" not in entry or known_formats()[entry["format"]].own_files:
+        return None
+    folder = Path(os.path.expanduser(entry["folder"]))
+    return folder if folder.is_dir() else None
+
+
 def own_files(name: str, catalogue: Mapping) -> list[str]:
     """The array files and lists in the user's own folder of a dataset, for Snakemake to notice that they changed.
 

@@ -18,7 +18,7 @@ from trainmark.tables.results import Results
 KEPT = (
     "plan.json", "summary.json", "runs/**/record.json", "runs/**/evaluation.json", "runs/**/weights.npz",
     "certificates/**/*.json", "evaluations/**/*.json", "tuning/**/*.json", "peaks/*.json", "tables/*", "figures/**/*",
-    "report/*", "datasets/*/mean.*", "datasets/*/sources.json", "datasets/*/prepared/manifest.json",
+    "report/*", "datasets/*/*/mean.*", "datasets/*/*/sources.json", "datasets/*/*/prepared/manifest.json",
 )  # fmt: skip
 """What is packed of a results folder: not the data that were trained on, nor logs."""
 

@@ -16,7 +16,6 @@ from trainmark.networks.graph import Architecture
 from trainmark.parity.compare import DECIDING_STAGES, NOT_CERTIFIED, PARITY_CLASSES, REFUSED, class_of, compare
 from trainmark.parity.epoch_check import LOSSES
 from trainmark.parity.trace import Trace
-from trainmark.plan.run import CERTIFICATE_FILE
 from trainmark.records.record import decode_loss, encode_loss
 from trainmark.trainer import Trainer
 
@@ -113,12 +112,14 @@ def read_certificate(path: Path) -> dict:
     return document
 
 
-def read_certificates(folder: Path, groups: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, str], dict]:
-    """Read the certificates of these (experiment, recipe, dataset). Raises CertificateError like `read_certificate`."""
-    return {
-        group: read_certificate(folder / CERTIFICATE_FILE.format(**dict(zip(GROUP_KEYS, group, strict=True))))
-        for group in groups
-    }
+def read_certificates(
+    folder: Path, plan: Mapping, groups: Iterable[tuple[str, str, str]]
+) -> dict[tuple[str, str, str], dict]:
+    """Read the certificates of these (experiment, recipe, dataset). Raises CertificateError like `read_certificate`.
+
+    folder: the results folder. plan: see `plan_file.read_plan`.
+    """
+    return {group: read_certificate(folder / plan["certificates"]["/".join(group)]["file"]) for group in groups}
 
 
 # --- contradictions -----------------------------------------------------------------------------------------------

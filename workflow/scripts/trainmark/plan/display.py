@@ -24,8 +24,9 @@ from trainmark.machine.disturbance import FOREIGN_LOAD, MOST_PROGRAMS, mostly
 from trainmark.plan import internals
 from trainmark.plan.environments import where_to_add
 from trainmark.plan.forecast import Forecast
-from trainmark.plan.products import CERTIFICATES, RECORD_FILE, TRAINING_RULES
-from trainmark.plan.run import CERTIFICATE_FILE, RUN_FOLDER, trainer_in
+from trainmark.plan.internals import Call
+from trainmark.plan.products import CERTIFICATE, RECORD, RESULTS, TRAINING_RULES
+from trainmark.plan.run import RUN_FOLDER, trainer_in
 from trainmark.records.sentences import pair_lines, run_sentence
 
 REFRESH_SECONDS = 1.0
@@ -152,12 +153,9 @@ class WorkflowDisplay(logging.Handler):
         self._stopped = threading.Event()
 
     def start(self, to_train: Iterable[Mapping[str, str]]) -> None:
-        """Print how many runs this call trains and, on a terminal, start the bar. to_train: wildcards of these runs."""
-        self._to_train = {RECORD_FILE.format_map(run): run for run in to_train}
+        """On a terminal, start the bar. to_train: wildcards of the runs that this call trains."""
+        self._to_train = {_path(RECORD, run): run for run in to_train}
         self._all = len(self._to_train)
-        if self._to_train:
-            count = f"{len(self._number)} run{'s' if len(self._number) > 1 else ''}"
-            print_line(f"{self._all} of {count} to train", self._terminal)
         if self._terminal.isatty() and self._own_lines:
             threading.Thread(target=self._draw_until_stopped, daemon=True).start()
 
@@ -171,10 +169,13 @@ class WorkflowDisplay(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """See `logging.Handler.emit`. It is called while the handler's lock is held."""
         try:
-            if getattr(record, "event", None) == "run_info" and self.before_jobs:
-                before_jobs, self.before_jobs = self.before_jobs, None
-                before_jobs()
-            self._show(record)
+            if self.before_jobs is None:
+                self._show(record)
+                return
+            if getattr(record, "event", None) == "run_info":
+                self.before_jobs()
+                self.before_jobs = lambda: None
+            self._pass_on(record)
         except Exception:  # as logging's own handlers: a line that can't be printed ends no workflow
             self.handleError(record)
 
@@ -225,7 +226,7 @@ class WorkflowDisplay(logging.Handler):
         if job.rule not in (*TRAINING_RULES, "certify"):
             return
         if job.rule in TRAINING_RULES:
-            record = RECORD_FILE.format_map(job.wildcards)
+            record = _path(RECORD, job.wildcards)
             if self._to_train.pop(record, None) is None:
                 return  # its files were only touched (--touch)
             self._done += 1
@@ -237,7 +238,7 @@ class WorkflowDisplay(logging.Handler):
                 self._print_run(job)
 
     def _print_run(self, job: Job) -> None:
-        record = json.loads(Path(RECORD_FILE.format_map(job.wildcards)).read_text(encoding="utf-8"))
+        record = json.loads(Path(_path(RECORD, job.wildcards)).read_text(encoding="utf-8"))
         self._forecast.add(record)
         colour = GREEN if record["status"] == "ok" else RED
         colour = YELLOW if record["disturbed"] and record["status"] == "ok" else colour
@@ -264,7 +265,7 @@ class WorkflowDisplay(logging.Handler):
             print_line(self._in(YELLOW, line), self._terminal)
 
     def _print_certificate(self, job: Job) -> None:
-        file = Path(CERTIFICATES, CERTIFICATE_FILE.format_map(job.wildcards))
+        file = Path(_path(CERTIFICATE, job.wildcards))
         pairs = json.loads(file.read_text(encoding="utf-8"))["pairs"]
         group = "{experiment}: {recipe} on {dataset}".format_map(job.wildcards)
         print_line("\n  ".join([f"parity check of {group}:", *pair_lines(pairs)]), self._terminal)
@@ -324,6 +325,10 @@ class WorkflowDisplay(logging.Handler):
             self._terminal.write(CLEAR_LINE)
 
 
+def _path(pattern: str, wildcards: Mapping[str, str]) -> str:
+    return f"{RESULTS}/{pattern.format_map(wildcards)}"
+
+
 def tail(log: Path | None) -> str:
     """Return the end of a log; empty if there is no log."""
     if log is None:
@@ -344,27 +349,25 @@ def last_error(text: str) -> str:
     return sentence if hasattr(errors, name) else f"{name}: {sentence}"
 
 
-def show_workflow(order: Iterable[str], workflow: Any) -> WorkflowDisplay | None:
+def show_workflow(order: Iterable[str], workflow: Any, call: Call) -> WorkflowDisplay | None:
     """Replace Snakemake's handler for the terminal by a display; None if a logger took its place.
 
     A dry run and `--workflow-profile none` keep Snakemake's own messages about jobs.
     """
 
     def explain(job: Job, sentence: str) -> str:
-        environment = internals.environment_of_job(workflow, job.rule, job.wildcards)
-        if environment is None:
-            return sentence
+        environment, output_of_help = internals.software_of(workflow, job.rule, job.wildcards)
         if not sentence and not tail(job.log):
-            sentence = last_error(internals.output_of_help(workflow, job.rule, job.wildcards))
-        return where_to_add(sentence, environment, internals.deployment_methods(workflow))
+            sentence = last_error(output_of_help())
+        return where_to_add(sentence, environment, call.deployment)
 
     def display(inner: logging.Handler) -> WorkflowDisplay:
         return WorkflowDisplay(
             order,
             inner,
             Terminal(inner.stream),  # type: ignore[attr-defined]  # a StreamHandler
-            own_lines=internals.hides_jobs(workflow) and not internals.is_dry_run(workflow),
-            colour=internals.has_colour(workflow) and "NO_COLOR" not in os.environ,
+            own_lines=call.hides_jobs and not call.is_dry_run,
+            colour=call.has_colour and "NO_COLOR" not in os.environ,
             explain=explain,
         )
 

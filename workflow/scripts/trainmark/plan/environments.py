@@ -7,13 +7,12 @@ import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 from trainmark.config.load import REPOSITORY
 from trainmark.config.strict_yaml import read_yaml
 from trainmark.errors import IMAGE_VARIABLE, DeploymentError
 from trainmark.machine.variables import unset_settings
-from trainmark.plan import internals
+from trainmark.plan.internals import Call
 from trainmark.trainer import Trainer
 
 ENVIRONMENTS = REPOSITORY / "envs"
@@ -23,6 +22,9 @@ IMAGES = "images.yaml"
 
 IMAGE = re.compile(r"[\w./:@+~-]*sha256[:-][0-9a-f]{64}[\w.]*")
 """A reference to an image, which holds a digest, and no character that a shell would interpret."""
+
+BIND_VARIABLES = ("APPTAINER_BIND", "SINGULARITY_BIND")
+"""Environment variables with the folders that containers see."""
 
 PYTHON_VARIABLE = "TRAINMARK_PYTHON"
 """Environment variable that names the Python of the workflow."""
@@ -80,7 +82,7 @@ def required_image(name: str) -> str:
 def environment_of_command(command: Mapping, device: str, methods: Collection[str]) -> str | None:
     """Return the conda file of a command; None if it runs in a folder's environment, in a container or with the PATH.
 
-    methods: from `internals.deployment_methods`.
+    methods: see `internals.Call.deployment`.
 
     Raises DeploymentError for a conda file of the user's own without --sdm conda.
     """
@@ -118,19 +120,19 @@ def put_python_on_path() -> None:
         os.environ["PATH"] = folder + os.pathsep + os.environ["PATH"]
 
 
-def isolate_jobs(workflow: Any) -> None:
+def isolate_jobs(call: Call) -> None:
     """Keep packages and settings of the user out of jobs, and bind this clone into containers.
 
     Raises DeploymentError if a workflow is to use conda and containers at once, and if Snakemake would keep its
     environments or images in a folder whose path it does not quote.
     """
-    methods = internals.deployment_methods(workflow)
+    methods = call.deployment
     if len(methods) > 1:
         raise DeploymentError(
             "--sdm conda apptainer would look for conda in the images, which have none; give one of the two"
         )
     for method in methods:
-        folder = Path(internals.deployment_prefix(workflow, method)).absolute()
+        folder = Path(call.prefixes[method]).absolute()
         if quote(str(folder)) != str(folder):
             raise DeploymentError(
                 f"--sdm {method}: Snakemake can't use the path {folder}, in which a shell would interpret a character; "
@@ -142,7 +144,9 @@ def isolate_jobs(workflow: Any) -> None:
         os.environ.pop("PYTHONPATH", None)
     clone = ENVIRONMENTS.parent
     if "apptainer" in methods and not clone.is_relative_to(Path.cwd()):
-        internals.add_container_option(workflow, f"--bind {quote(str(clone))}")
+        for variable in BIND_VARIABLES:
+            bound = os.environ.get(variable, "").split(",")
+            os.environ[variable] = ",".join(dict.fromkeys(filter(None, [*bound, str(clone)])))
 
 
 def where_to_add(sentence: str, environment: str, methods: Collection[str]) -> str:

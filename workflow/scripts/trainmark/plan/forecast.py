@@ -12,8 +12,8 @@ from typing import Any
 from trainmark.console import in_words
 from trainmark.datasets.catalogue import sample_shape
 from trainmark.networks.layers import training_flops
+from trainmark.plan.audits import PlannedRuns
 from trainmark.plan.matrix import certified_groups
-from trainmark.plan.plan_file import PlannedRuns
 from trainmark.plan.products import RESULTS
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES

@@ -3,9 +3,11 @@
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,21 +23,22 @@ from trainmark.plan.campaign import Campaign
 from trainmark.plan.display import Failure
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, plan_if_there, write_plan
 from trainmark.plan.products import (
+    MANIFEST,
     PAPER_FILES,
     PAPER_FOLDER,
     PLAN_FILE,
-    RECORD_FILE,
     RESULTS,
     TRAINING_RULES,
     described,
-    prepared_folder,
+    prepared_in,
 )
-from trainmark.plan.replaced import announce
 from trainmark.plan.run import trainer_in
-from trainmark.records.attempts import forget_others, set_aside
 from trainmark.variant import split_name
 
 PAGE = f"{RESULTS}/report/index.html"
+
+ALLOWED_SECONDS = 60
+"""How far the clocks of a machine and its file server may differ."""
 
 PATH_OPTIONS = {"-s", "--snakefile", "-d", "--directory", "--configfile", "--configfiles"}
 """Options of snakemake whose values are paths."""
@@ -49,19 +52,16 @@ def start_workflow(
     gpu_found: bool,
     local: bool,
     deployed: bool,
-    stale: Mapping[str, list[str]],
 ) -> ExitStack:
     """Lock the directory, check devices and frameworks, write the plan, and set the jobs' environment variables.
-
-    Before anything is written, it prints which results are going to be replaced (`announce`).
 
     config: the checked config, in which devices may still be "auto".
     local: whether the jobs run on this machine.
     deployed: whether Snakemake provides the software of the jobs, through conda or containers.
-    stale: what differs from the config, by the path of the result.
 
     Returns the lock, which the caller must keep. Raises BusyError if another workflow is running in the directory,
-    DataError if the results can't be written and, if jobs run here, DeviceError if a GPU or a framework is missing.
+    DataError if the results can't be written or a file is of the future and, if jobs run here, DeviceError if a GPU or
+    a framework is missing.
     """
     with hold_directory(Path.cwd()) as lock:  # an error leaves it free
         if local and not deployed:
@@ -83,14 +83,15 @@ def start_workflow(
             )
         _check_writable(Path(RESULTS))
         _print_replaced_report(campaign, jobs, Terminal(sys.stderr))
-        announce(campaign, jobs, stale, Terminal(sys.stderr))
-        write_plan_of(campaign, campaign.missing)
+        _check_file_times(jobs)
+        write_plan(Path(PLAN_FILE), campaign.plan)
         _tidy_runs(campaign, jobs)
-        # These are environment variables and not parameters, because they must not make a result stale.
+        _forget_report(campaign, jobs)
+        # These are environment variables and not parameters, because a change of theirs makes nothing again.
         os.environ[WORKFLOW_VARIABLE] = str(os.getpid())
-        if campaign.config["mirror"]:
-            os.environ["TRAINMARK_MIRROR"] = campaign.config["mirror"]
-        if campaign.config["offline"]:
+        if config["mirror"]:
+            os.environ["TRAINMARK_MIRROR"] = config["mirror"]
+        if config["offline"]:
             os.environ["TRAINMARK_OFFLINE"] = "1"
         return lock.pop_all()
 
@@ -124,22 +125,46 @@ def _print_replaced_report(campaign: Campaign, jobs: Iterable[Any], stream: Term
         )
 
 
-def write_plan_of(campaign: Campaign, missing: Mapping[str, str]) -> None:
-    """Write a campaign's plan. missing: the reason why a run has no record, by run id."""
-    runs = [run.id for run in campaign.runs if run.id not in missing]
-    write_plan(Path(PLAN_FILE), campaign.config, runs, campaign.order, missing)
+def _check_file_times(jobs: Iterable[Any]) -> None:
+    """Raise DataError if jobs read a file whose time is in the future.
+
+    After such a job Snakemake fails, and removes what it made, as older than what it was made of.
+    """
+    jobs, now = list(jobs), time.time()
+    made = {str(file) for job in jobs for file in job.output}
+    read = {str(file) for job in jobs for file in job.input} - made
+    if ahead := sorted(file for file in read if _time_of(file) > now + ALLOWED_SECONDS):
+        places = {RESULTS if Path(file).is_relative_to(RESULTS) else str(Path(file).parent) for file in ahead}
+        others = f" (and {len(ahead) - 1} more)" if ahead[1:] else ""
+        raise DataError(
+            f"the time of {ahead[0]}{others} is {(_time_of(ahead[0]) - now) / 3600:.3g} h in the future, and Snakemake "
+            "would remove results as older than what they were made of; set the clocks of this machine and its file "
+            f"server right, then: find {shlex.join(sorted(places))} -newermt now -exec touch -d @{int(now)} {{}} +"
+        )
+
+
+def _time_of(file: str) -> float:
+    """Return the time of a file or folder as Snakemake takes it, in seconds; 0 if it is not there."""
+    stamp = Path(file, ".snakemake_timestamp")
+    path = stamp if stamp.exists() else Path(file)
+    return path.stat().st_mtime if path.exists() else 0.0
 
 
 def _tidy_runs(campaign: Campaign, jobs: Iterable[Any]) -> None:
-    """Set runs aside that this call trains again; remove what is left of runs that it does not train."""
+    """Remove copies of records that are there (`process_exit`), and evaluations of runs that are to be trained."""
     to_train = {file for job in jobs if job.rule.name in TRAINING_RULES for file in job.output}
-    for record in map(Path, set(campaign.records) - to_train):
-        if record.exists():
-            record.with_suffix(".kept.json").unlink(missing_ok=True)
-            forget_others(record)
-    for run in campaign.runs:
-        if run.id in campaign.repeated and (file := RECORD_FILE.format_map(vars(run))) in to_train:
-            set_aside(Path(file))
+    for record in filter(Path.exists, map(Path, set(campaign.records) - to_train)):
+        record.with_suffix(".kept.json").unlink(missing_ok=True)
+    for evaluation, records in campaign.evaluated_records.items():
+        if not to_train.isdisjoint(records):
+            Path(evaluation).unlink(missing_ok=True)
+
+
+def _forget_report(campaign: Campaign, jobs: Iterable[Any]) -> None:
+    """Remove the files that say that the report is of the results, if these jobs make any of them anew."""
+    if not {str(file) for job in jobs for file in job.output}.isdisjoint(campaign.all_files):
+        for made in Path(PAGE).parent.glob("made_*"):
+            made.unlink()
 
 
 def missing_runs(campaign: Campaign, failures: Sequence[Failure], not_trained: Container[str]) -> dict[str, str]:
@@ -149,6 +174,8 @@ def missing_runs(campaign: Campaign, failures: Sequence[Failure], not_trained: C
     """
     reasons = {}
     for run in campaign.runs:
+        if run.id in campaign.plan["repeated"]:
+            continue  # its earlier record counts
         values = {name: str(value) for name, value in (run.values | vars(run)).items()}
         for failure in failures:
             if all(failure.wildcards[name] == values[name] for name in failure.wildcards.keys() & values.keys()):
@@ -190,10 +217,8 @@ def finish_without(campaign: Campaign, missing: Mapping[str, str], paths: Iterab
         file=stream,
         flush=True,
     )
-    write_plan_of(campaign, missing)
-    # Tables and report name the missing runs, so those of an earlier call are outdated even if their runs are the same.
-    again = ["--forcerun", "collect_records"]
-    command = [sys.executable, "-m", "snakemake", *without_paths(sys.argv[1:]), *again, *paths]
+    write_plan(Path(PLAN_FILE), {**campaign.plan, "missing": dict(missing)})
+    command = [sys.executable, "-m", "snakemake", *without_paths(sys.argv[1:]), *paths]
     # No time limit: figures of any number of runs are drawn, and each job that ends prints a line.
     subprocess.run(command, env=os.environ | {PARTIAL_VARIABLE: "1"}, stdin=subprocess.DEVNULL, check=False)
 
@@ -201,12 +226,11 @@ def finish_without(campaign: Campaign, missing: Mapping[str, str], paths: Iterab
 def print_results(campaign: Campaign, stream: Terminal) -> None:
     """Print the datasets listed under `prepare`, the table of results and the path of the report."""
     for name in campaign.config["prepare"]:
-        manifest = Path(prepared_folder(name)) / "manifest.json"
-        if manifest.exists():
-            print(described(json.loads(manifest.read_text())), file=stream)
+        folder = prepared_in(f"{RESULTS}/{campaign.plan['datasets'][name]['folder']}")
+        if (manifest := Path(folder, MANIFEST)).exists():
+            print(described(json.loads(manifest.read_text()), folder), file=stream)
     summary, page = Path(f"{RESULTS}/tables/summary.txt"), Path(PAGE)
     if campaign.runs and summary.exists() and page.exists():
         # In front: behind --configfile and other options it would be taken for one of their values.
-        paper = "For a paper: this call with results/paper in front: snakemake results/paper ...\n"
-        paper = "" if {PAPER_FOLDER, f"{PAPER_FOLDER}/"} & set(sys.argv) else paper
+        paper = "" if "paper" in sys.argv else "For a paper: this call with paper in front: snakemake paper ...\n"
         print(f"\n{summary.read_text()}\n{paper}Report: {page.resolve()}", file=stream)

@@ -1,7 +1,7 @@
 """Look at the files and folders of this machine that a config names: whether they are there, and which they are."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from trainmark.datasets.catalogue import known_formats, own_files
 from trainmark.datasets.fetching.addresses import in_mirror, is_web, path_of
 from trainmark.errors import did_you_mean
 from trainmark.files.checksums import expected_checksum, has_checksum, sha256_of
-from trainmark.plan.products import COMMAND_FOLDER, prepared_folder, raw_folder
+from trainmark.plan.products import COMMAND, DATASET, MANIFEST, RESULTS, raw_folder
 from trainmark.recipes.command import script_of
 
 
@@ -37,10 +37,12 @@ def _commands(config: Mapping, here: bool) -> Iterator[Finding]:
     for experiment, settings in config["experiments"].items():
         for name, command in settings["commands"].items():
             path = ("experiments", experiment, "commands", name)
-            folder = Path(COMMAND_FOLDER.format(experiment=experiment, recipe=name), "files")
+            folder = COMMAND.format(experiment=experiment, recipe=name, key="*")
             for i, file in enumerate(command["files"]):
                 mirrored = in_mirror(_mirror(config), f"{name}/{file['path']}")
-                yield from _file((*path, "files", i), file, folder / file["path"], mirrored)
+                yield from _file(
+                    (*path, "files", i), file, Path(RESULTS).glob(f"{folder}/files/{file['path']}"), mirrored
+                )
             if problem := _script_problem(command, here):
                 yield (*path, "command"), problem
 
@@ -65,12 +67,14 @@ def _datasets(config: dict, catalogue: dict, here: bool) -> Iterator[Finding]:
     for name in sorted(names):
         entry = catalogue[name]
         if "folder" in entry:
-            if here and not Path(prepared_folder(name)).exists() and (problem := _folder_problem(name, catalogue)):
+            prepared = f"{DATASET.format(dataset=name, key='*')}/prepared/{MANIFEST}"
+            is_prepared = any(Path(RESULTS).glob(prepared))
+            if here and not is_prepared and (problem := _folder_problem(name, catalogue)):
                 yield ("datasets", name, "folder"), f"found {entry['folder']}, {problem}"
             continue
         for i, file in enumerate(entry.get("files", [])):
             mirrored = in_mirror(_mirror(config), f"{name}/{file['name']}")
-            yield from _file(("datasets", name, "files", i), file, Path(raw_folder(name), file["name"]), mirrored)
+            yield from _file(("datasets", name, "files", i), file, [Path(raw_folder(name), file["name"])], mirrored)
         if "files" in (own := config["datasets"].get(name, {})):
             own["files"] = entry["files"]  # for jobs, which take them from the plan
 
@@ -93,10 +97,10 @@ def _folder_problem(name: str, catalogue: Mapping) -> str | None:
     return None
 
 
-def _file(path: tuple, file: dict[str, Any], fetched: Path, mirrored: Sequence[str]) -> Iterator[Finding]:
+def _file(path: tuple, file: dict[str, Any], fetched: Iterable[Path], mirrored: Sequence[str]) -> Iterator[Finding]:
     """Give a file to fetch its digest if it is local and has none, and find out what is wrong with it.
 
-    path: its key path. fetched: where it is fetched to. mirrored: its addresses in the mirror.
+    path: its key path. fetched: where it may be fetched to. mirrored: its addresses in the mirror.
     """
     own = [path_of(address) for address in file["urls"] if not is_web(address)]
     if not own:
@@ -118,7 +122,7 @@ def _file(path: tuple, file: dict[str, Any], fetched: Path, mirrored: Sequence[s
         yield (*path, kind), f"{now}; allowed: that one, or no sha256 for a file as it is"
     elif there:
         yield (*path, kind), f"{there[0]} has another {kind}; allowed: that of the file"
-    elif not has_checksum(fetched, file):
+    elif not any(has_checksum(one, file) for one in fetched):
         yield gone
 
 

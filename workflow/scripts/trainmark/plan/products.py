@@ -1,39 +1,53 @@
-"""Paths of the files that the workflow makes, and the parts of a dataset's entry that they depend on."""
+"""Paths of the files that the workflow makes.
 
-import json
-from collections.abc import Iterable, Mapping
+The path of a result holds its key, a digest of all that decides it (`plan.jobs`). Paths are relative to the results
+folder, apart from those that begin with RESULTS.
+"""
+
+from collections.abc import Mapping
 from pathlib import Path
 
-from trainmark.datasets.catalogue import SPLITS, kind_of, store_file
-from trainmark.plan.run import EVALUATION, OF_TRAINER, RUN_FOLDER, Run
-from trainmark.trainer import STOCK, Trainer
+from trainmark.datasets.catalogue import SPLITS, store_file
+from trainmark.plan.run import OF_TRAINER, RUN_FOLDER
 
 RESULTS = "results"
-PLAN_FILE = "results/plan.json"
-RECORD_FILE = f"results/runs/{RUN_FOLDER}/record.json"
-TRACE_FILE = f"results/traces/{OF_TRAINER}.npz"
-TUNINGS = f"{RESULTS}/tuning"
-TUNING = f"{OF_TRAINER}.json"
-"""Path of a timed tuning under TUNINGS. trainer: the tuned one."""
-TUNING_FILE = f"{TUNINGS}/{TUNING}"
-GPU_CHECK_FILE = "results/gpu_checks/{framework}/{device}.json"
-COMMAND_FOLDER = f"{RESULTS}/commands/" + "{experiment}/{recipe}"
+PLAN_FILE = f"{RESULTS}/plan.json"
+
+KEY = "[0-9a-f]{8}-[0-9a-f]{8}"
+"""What a key looks like: digests of what is made and of the code that makes it."""
+ATTEMPT = r"(\.[0-9]+)?"
+"""What follows the key of a run that was trained again, from its second attempt on."""
+
+RECORD = f"runs/{RUN_FOLDER}/{{key}}/record.json"
+CERTIFICATE = "certificates/{experiment}/{recipe}/{dataset}/{key}.json"
+TRACE = "traces/{experiment}/{recipe}/{dataset}/{key}/{trainer}.npz"
+"""Path of a trace. key: that of its certificate."""
+TUNING = f"tuning/{OF_TRAINER}/{{key}}.json"
+"""Path of a timed tuning. trainer: the tuned one."""
+EVALUATION = f"evaluations/{OF_TRAINER}/{{key}}.json"
+"""Path of a cross-evaluation. trainer: the one that evaluates."""
+DATASET = "datasets/{dataset}/{key}"
+"""Folder of what is made from the files of a dataset."""
+COMMAND = "commands/{experiment}/{recipe}/{key}"
 """Folder of the files that are fetched for a command."""
+FIGURES = "figures/{experiment}/{recipe}/{dataset}"
+GPU_CHECK_FILE = f"{RESULTS}/gpu_checks/" + "{framework}/{device}.json"
 
 TRAINING_RULES = ("train", "run_command")
 """Rules whose jobs make records."""
 
-CERTIFICATES = f"{RESULTS}/certificates"
-EVALUATIONS = f"{RESULTS}/evaluations"
-EVALUATION_FILE = f"{EVALUATIONS}/{EVALUATION}"
-Trainers = Mapping[tuple[str, str, str], Iterable[Trainer]]
-"""The trainers of each (experiment, recipe, dataset)."""
+SUBMITTED_RULES = (
+    "certify", "check_gpu", "compute_mean_image", "evaluate_weights", "pack_images", "paper", "plot_figures",
+    "prepare_dataset", "report", "run_command", "time_tuning", "trace_training", "train",
+)  # fmt: skip
+"""Rules whose jobs a cluster profile submits; those of the others run where snakemake does."""
 
-FIGURE_FOLDER = f"{RESULTS}/figures/" + "{experiment}/{recipe}/{dataset}"
+MADE_LAST = {"prepared": "prepared/manifest.json", "mean.npy": "mean.png", "train.npy": "test.npy"}
+"""What is made last, and whole, of several files or of a folder, by the name of the first."""
 
-TABLES = f"{RESULTS}/tables"
 MANIFEST = "manifest.json"
-"""File beside the tables. It lists the records and certificates they are made from, and the tables' SHA-256."""
+"""File that lists a prepared dataset's content or, beside tables, their SHA-256 and the files they are made from."""
+TABLES = f"{RESULTS}/tables"
 TABLE_FILES = [
     f"{TABLES}/{name}"
     for name in (
@@ -44,128 +58,47 @@ TABLE_FILES = [
 ]  # fmt: skip
 """The outputs of collect_records."""
 
+REPORT_FILES = [f"{RESULTS}/report/index.html", f"{RESULTS}/summary.json"]
+
 CHECKED_CLAIMS = f"{RESULTS}/claims_hold"
 """Empty file that is there once no claim fails."""
 
 PAPER_FOLDER = f"{RESULTS}/paper"
-PAPER_STAMP = f"{PAPER_FOLDER}/.made"
-"""Empty file that is there once the paper kit is made."""
 PAPER_FILES = "files.json"
 """File in the folder of the paper kit that lists what is made, and what the next call removes or makes again."""
 
-FETCHING_KEYS = ("files", "folder", "embedded_in", "of")
 
-
-def gpu_check(trainer: Trainer) -> list[str]:
-    """Return the file of the check on which a job of a trainer on the GPU depends; an empty list on the CPU."""
-    return [GPU_CHECK_FILE.format_map(trainer._asdict())] if trainer.device == "gpu" else []
-
-
-def evaluation_files(config: Mapping, trainers: Trainers) -> list[str]:
-    """Return the paths of the cross-evaluations in their folder: one per trainer of each group that writes weights."""
-    return [
-        EVALUATION.format(experiment=experiment, recipe=recipe, dataset=dataset, trainer=trainer)
-        for (experiment, recipe, dataset), of_group in trainers.items()
-        if config["experiments"][experiment]["keep_weights"]
-        for trainer in of_group
-    ]
-
-
-def tuning_files(config: Mapping, runs: Iterable[Run]) -> list[str]:
-    """Return the paths of the timed tunings in their folder: one per tuned trainer of a group."""
-    return list(
-        dict.fromkeys(TUNING.format_map(vars(run)) for run in runs if is_timed(run.experiment, run.trainer, config))
-    )
-
-
-def is_timed(experiment: str, trainer: Trainer, config: Mapping) -> bool:
-    """Return whether the tuning of a trainer is timed."""
-    return trainer.loop != STOCK and bool(config["experiments"][experiment]["time_tuning"])
-
-
-def entry_to_fetch(name: str, catalogue: Mapping) -> str:
-    """Return the keys of a dataset's entry that say where its data come from, as JSON.
-
-    Only a change to these makes a fetched file stale.
-    """
-    entry = catalogue[name]
-    return json.dumps({key: entry[key] for key in FETCHING_KEYS if key in entry}, sort_keys=True)
-
-
-def entry_to_prepare(name: str, catalogue: Mapping) -> str:
-    """Return a dataset's entry as JSON, without `packed`: packing comes after preparing and does not affect it."""
-    return json.dumps({key: value for key, value in catalogue[name].items() if key != "packed"}, sort_keys=True)
+def last_of(file: str) -> str:
+    """Return the file that is there once a result is whole."""
+    folder, _, name = file.rpartition("/")
+    return f"{folder}/{MADE_LAST[name]}" if name in MADE_LAST else file
 
 
 def raw_folder(name: str) -> str:
-    """Return the folder of the files that are fetched for a dataset."""
-    return f"results/datasets/{name}/raw"
+    """Return the folder of the files that are fetched for a dataset. Its keys share it."""
+    return f"{RESULTS}/datasets/{name}/raw"
 
 
-def prepared_folder(name: str) -> str:
-    """Return the folder of a prepared dataset."""
-    return f"results/datasets/{name}/prepared"
+def prepared_in(folder: str) -> str:
+    """Return the folder of the prepared form of a dataset, by the folder of its key."""
+    return f"{folder}/prepared"
 
 
-def base_folder(name: str, catalogue: Mapping) -> list[str]:
-    """Return the folder of the prepared dataset from which a dataset takes its classes; an empty list for others."""
-    of = catalogue[name].get("of")
-    return [prepared_folder(of)] if of else []
+def mean_in(folder: str) -> list[str]:
+    """Return the mean image of a dataset, and its picture."""
+    return [f"{folder}/mean.npy", f"{folder}/mean.png"]
 
 
-def mean_files(name: str, catalogue: Mapping) -> list[str]:
-    """Return the mean image of a dataset and its picture; an empty list for texts."""
-    has_images = kind_of(name, catalogue) != "tokens"
-    return [f"results/datasets/{name}/mean.{kind}" for kind in ("npy", "png")] if has_images else []
+def packed_in(folder: str) -> list[str]:
+    """Return the packed images of a dataset, training images first."""
+    return [str(store_file(Path(folder, "packed"), split)) for split in SPLITS]
 
 
-def mean_array(name: str, catalogue: Mapping) -> list[str]:
-    """Return the mean image of a dataset, which trainings read; an empty list for texts."""
-    return mean_files(name, catalogue)[:1]
-
-
-def packed_files(name: str, catalogue: Mapping) -> list[str]:
-    """Return the packed images of a dataset, training images first; an empty list without `packed` in its entry."""
-    return _packed(name) if catalogue[name].get("packed") else []
-
-
-def packed_to_train(name: str, catalogue: Mapping, loader: Mapping) -> list[str]:
-    """Return the packed images that a training reads; an empty list if it reads image files, or arrays.
-
-    loader: `loader` of the experiment.
-    """
-    asked = loader.get("store", "files") != "files" and kind_of(name, catalogue) == "image_lists"
-    return _packed(name) if asked else []
-
-
-def packed_folder(name: str) -> str:
-    """Return the folder of the packed images of a dataset."""
-    return f"results/datasets/{name}/packed"
-
-
-def _packed(name: str) -> list[str]:
-    return [str(store_file(Path(packed_folder(name)), split)) for split in SPLITS]
-
-
-def packed_training_images(name: str, catalogue: Mapping) -> list[str]:
-    """Return the packed training images of a dataset; an empty list without `packed` in its entry."""
-    return packed_files(name, catalogue)[:1]
-
-
-def products(names: Iterable[str], catalogue: Mapping) -> list[str]:
-    """Return all files that are made from these datasets."""
-    return [
-        file
-        for name in names
-        for file in (prepared_folder(name), *mean_files(name, catalogue), *packed_files(name, catalogue))
-    ]
-
-
-def described(manifest: Mapping) -> str:
+def described(manifest: Mapping, folder: str) -> str:
     """Describe a prepared dataset in one line, for the end of the workflow."""
     samples, unreadable = manifest["samples"], len(manifest.get("unreadable", []))
     left_out = f", {unreadable} left out as unreadable" if unreadable else ""
     return (
         f"{manifest['dataset']}: {samples['train']} training and {samples['test']} test samples in "
-        f"{manifest['classes']} classes{left_out}: {prepared_folder(manifest['dataset'])}"
+        f"{manifest['classes']} classes{left_out}: {folder}"
     )

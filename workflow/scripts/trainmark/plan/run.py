@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from operator import attrgetter
+from functools import cached_property
 from typing import Any
 
 from trainmark.recipes.command import DATASET
@@ -14,14 +14,6 @@ OF_TRAINER = "{experiment}/{recipe}/{dataset}/{trainer}"
 
 RUN_FOLDER = OF_TRAINER + "/epochs-{epochs}/repeat-{repeat}"
 """Folder of a run's record under results/runs; also the run's id."""
-
-
-CERTIFICATE_FILE = "{experiment}/{recipe}/{dataset}.json"
-"""Path of the parity certificate of a group under results/certificates."""
-
-
-EVALUATION = f"{OF_TRAINER}.json"
-"""Path of a cross-evaluation under results/evaluations. trainer: the one that evaluates."""
 
 
 def group_title(recipe: str, dataset: str) -> str:
@@ -51,7 +43,7 @@ class Run:
     epochs: int
     repeat: int
 
-    @property
+    @cached_property
     def id(self) -> str:
         """The id of the run, which is also its folder under results/runs."""
         return RUN_FOLDER.format_map(vars(self))
@@ -70,8 +62,6 @@ class Run:
         return cls(**{field.name: parts[field.name] for field in fields(cls)})
 
 
-RUN_OPTIONS = " ".join(f"--{field.name} {{{field.name}}}" for field in fields(Run))
-"""The options by which a script gets its run, with wildcards."""
-
-trainer_part = attrgetter(*(field.name for field in fields(Run) if field.name not in ("epochs", "repeat")))
-"""Return what the runs of a trainer in a group have in common, from a run or from wildcards."""
+def of_trainer(run: Any) -> str:
+    """Return the path of what a trainer has in a group (OF_TRAINER), from a run or from wildcards."""
+    return f"{run.experiment}/{run.recipe}/{run.dataset}/{run.trainer}"

@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 from trainmark.errors import DataError, RecordError, why
 from trainmark.frameworks.registry import known_frameworks
+from trainmark.plan.plan_file import plan_if_there
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.recipe import Recipe
 from trainmark.records.record import read_record
@@ -48,7 +49,7 @@ def find_run(path: Path, dataset_folder: Path | None = None) -> TrainedRun:
     weights = file.with_name(record["weights"]["file"])
     if not weights.is_file():
         raise RecordError(f"{weights}, the trained weights of the run, is missing; {_train_again(file)}")
-    folder = dataset_folder or _results_folder(file, record) / "datasets" / record["dataset"]["name"] / "prepared"
+    folder = dataset_folder or _dataset_of(file, record)
     if not folder.is_dir():
         raise DataError(
             f"{folder}, the dataset of the run, does not exist; name its prepared folder with --dataset-folder"
@@ -66,11 +67,17 @@ def _train_again(record: Path | str) -> str:
     return f"set keep_weights: true, delete {record}, and run snakemake again"
 
 
-def _results_folder(file: Path, record: dict) -> Path:
-    """Return the results folder, in which the record is runs/<id>/record.json."""
-    above = file.absolute().parents
-    depth: int = record["run"]["id"].count("/") + 2
-    return above[min(depth, len(above) - 1)]
+def _dataset_of(file: Path, record: dict) -> Path:
+    """Return the prepared dataset of a run, by the plan of its results folder; that of any key if there is no plan.
+
+    The record is runs/<id>/<key>/record.json in the results folder.
+    """
+    above, name = file.absolute().parents, record["dataset"]["name"]
+    results = above[min(record["run"]["id"].count("/") + 3, len(above) - 1)]
+    planned: dict | None = plan_if_there(results / "plan.json").get("datasets", {}).get(name)
+    folders = [results / planned["folder"]] if planned else (results / "datasets" / name).glob("*-*")
+    first: Path = next(iter(folders), results / "datasets" / name)
+    return first / "prepared"
 
 
 @contextmanager

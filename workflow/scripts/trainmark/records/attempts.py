@@ -1,4 +1,4 @@
-"""Attempts of one run (`rerun_disturbed`): the record of the least disturbed one stays, and it names the others."""
+"""Attempts of one run (`rerun_disturbed`): the last record is that of the least disturbed one, and names the others."""
 
 import shutil
 from collections.abc import Callable, Mapping
@@ -7,47 +7,38 @@ from pathlib import Path
 from trainmark.errors import RecordError
 from trainmark.records.record import read_record
 
-FOLDER = "earlier"
-"""The files of an attempt while another one runs, in a folder next to the record: Snakemake deletes that first."""
-
-
-def set_aside(record: Path) -> None:
-    """Copy the files of a run that is to be trained again, but no folders: a checkpoint, or what a command wrote."""
-    folder = record.with_name(FOLDER)
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    for file in filter(Path.is_file, record.parent.iterdir()):
-        shutil.copy2(file, folder)
-
 
 def least_disturbed(new: Mapping, record: Path, is_of_this_run: Callable[[dict], bool]) -> dict:
-    """Return the record of an attempt, or that of the one set aside if it was less disturbed; it names the other.
+    """Return the record of an attempt, or that of the one before it if it was less disturbed; it names the other.
 
-    The files next to the record are then those of its attempt.
+    The files next to the record are then those of its attempt. The folder of the attempt before stays as it is.
 
-    record: the path of the run's record.
+    record: the path of the run's record. The folders of the attempts are <key>, <key>.2, <key>.3, ...
     """
-    folder = record.with_name(FOLDER)
+    folder = _attempt_before(record.parent)
     try:
-        earlier = read_record(folder / record.name)
+        earlier = read_record(folder / record.name) if folder else {}
     except RecordError:  # there is none
         return dict(new)
-    if not is_of_this_run(earlier):
+    if not folder or not is_of_this_run(earlier):
         return dict(new)
     others = earlier["other_attempts"]
     if _excess(new) <= _excess(earlier):
         return {**new, "other_attempts": [*others, _summary(earlier)]}
     for file in filter(Path.is_file, record.parent.iterdir()):
         file.unlink()
-    for file in folder.iterdir():
+    for file in filter(Path.is_file, folder.iterdir()):
         if file.name != record.name:
-            file.replace(record.with_name(file.name))
+            shutil.copy2(file, record.parent)
     return {**earlier, "other_attempts": [*others, _summary(new)]}
 
 
-def forget_others(record: Path) -> None:
-    """Delete what was set aside, after the record is written."""
-    shutil.rmtree(record.with_name(FOLDER), ignore_errors=True)
+def _attempt_before(folder: Path) -> Path | None:
+    """Return the folder of the attempt before the one in this folder; None if it is the first."""
+    key, _, number = folder.name.partition(".")
+    if not number:
+        return None
+    return folder.with_name(f"{key}.{int(number) - 1}" if int(number) > 2 else key)
 
 
 def _excess(record: Mapping) -> tuple[bool, float]:

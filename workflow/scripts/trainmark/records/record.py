@@ -27,7 +27,7 @@ PHASES = (
 )
 """All phases; record.schema.json describes each. "other" is the time between the other phases."""
 
-SCHEMA_VERSION = 15
+SCHEMA_VERSION = 16
 
 SCHEMA_FILE = Path(__file__).with_name("record.schema.json")
 

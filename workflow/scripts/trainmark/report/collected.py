@@ -11,8 +11,8 @@ from trainmark.files.checksums import sha256_of
 from trainmark.files.whole import write_text, written_whole
 from trainmark.parity.certificate import read_certificates
 from trainmark.plan.matrix import certified_groups
-from trainmark.plan.products import MANIFEST, evaluation_files, tuning_files
-from trainmark.plan.run import CERTIFICATE_FILE, Run
+from trainmark.plan.products import MANIFEST
+from trainmark.plan.run import Run, of_trainer
 from trainmark.records.evaluation import read_evaluation
 from trainmark.records.tuning import read_tuning
 from trainmark.report.terminal import terminal_text
@@ -44,17 +44,16 @@ def collected(plan: Mapping, folder: Path) -> tuple[dict[str, Table], dict[str, 
 
     Raises RecordError or CertificateError if a source file can't be read or does not fit the others.
     """
-    records = tables.read_records(folder / "runs", plan["runs"])
+    records = tables.read_records(folder, plan["records"])
     check_records(records)
     runs_of_records = [Run.of(record["run"]) for record in records.values()]
     certified = certified_groups(runs_of_records)
-    certificates = read_certificates(folder / "certificates", certified)
+    certificates = read_certificates(folder, plan, certified)
     check_certificates(certificates, records.values())
-    evaluations = {
-        file: read_evaluation(folder / "evaluations" / file) for file in evaluation_files(plan["config"], certified)
-    }
+    evaluations = {of: read_evaluation(folder / one["file"]) for of, one in plan["evaluations"].items()}
     check_evaluations(evaluations, records.values())
-    tunings = {file: read_tuning(folder / "tuning" / file) for file in tuning_files(plan["config"], runs_of_records)}
+    timed = {of: plan["jobs"][of]["files"].get("tuning") for of in dict.fromkeys(map(of_trainer, runs_of_records))}
+    tunings = {of: read_tuning(folder / file) for of, file in timed.items() if file}
     check_tunings(tunings, records.values())
     runs = tables.runs_table(records, plan["order"], evaluations.values(), plan["config"]["prices"])
     wrong = wrong_pairs(records, certificates, evaluations.values())
@@ -85,16 +84,18 @@ def collected(plan: Mapping, folder: Path) -> tuple[dict[str, Table], dict[str, 
     missing = "".join(f"{line}\n\n" for line in missing_lines(plan))
     content["summary.txt"] = missing + terminal_text(made, certificates)
     sources = {
-        **{f"runs/{record['run']['id']}/record.json": record["sha256"] for record in records.values()},
-        **{f"certificates/{CERTIFICATE_FILE.format(**one)}": one["sha256"] for one in certificates.values()},
-        **{f"evaluations/{file}": evaluation["sha256"] for file, evaluation in evaluations.items()},
-        **{f"tuning/{file}": tuning["sha256"] for file, tuning in tunings.items()},
+        **{plan["records"][record["run"]["id"]]: record["sha256"] for record in records.values()},
+        **{plan["certificates"]["/".join(group)]["file"]: one["sha256"] for group, one in certificates.items()},
+        **{plan["evaluations"][of]["file"]: evaluation["sha256"] for of, evaluation in evaluations.items()},
+        **{timed[of]: tuning["sha256"] for of, tuning in tunings.items()},
     }
     return content, sources
 
 
 def write_tables(content: Mapping[str, Table], sources: Mapping[str, str], plan: Mapping, folder: Path) -> None:
     """Write the tables, and a manifest with the SHA-256 of their source files and of the tables themselves."""
+    for outdated in folder.glob("made_*"):  # of another campaign, whose tables these replace
+        outdated.unlink()
     for name, table in content.items():
         if isinstance(table, str):
             write_text(folder / name, table)

@@ -1,5 +1,6 @@
 """The report's section on networks: what was trained, layer by layer."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pandas as pd
 from trainmark.datasets.prepared import read_manifest
 from trainmark.networks.graph import Architecture
 from trainmark.networks.layers import Layer, layers
+from trainmark.plan.products import prepared_in
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.recipes.recipe import Recipe
@@ -35,16 +37,18 @@ class Model:
         return layers(self.architecture)
 
 
-def models(runs: pd.DataFrame, folder: Path) -> dict[tuple[str, ...], Model]:
+def models(runs: pd.DataFrame, folder: Path, plan: Mapping) -> dict[tuple[str, ...], Model]:
     """The network of each group of `Results.groups`, except commands. Equal networks share one Model.
 
-    folder: the results folder. Raises RecordError or DataError if a record or a dataset's manifest can't be read.
+    folder: the results folder. plan: see `plan_file.read_plan`.
+
+    Raises RecordError or DataError if a record or a dataset's manifest can't be read.
     """
     distinct: dict[tuple, Model] = {}
     by_group = {}
     for values, group in groups(runs[runs["framework"] != FRAMEWORK], GROUP):
         experiment, recipe, dataset = values
-        manifest = read_manifest(folder / "datasets" / dataset / "prepared")
+        manifest = read_manifest(folder / prepared_in(plan["datasets"][dataset]["folder"]))
         settings = read_record(folder / group["record"].iloc[0])["settings"]
         architecture = ResolvedTraining(RECIPES[recipe], settings, manifest).architecture
         key = (recipe, architecture.input_shape, manifest["classes"], settings.get("dropout"))

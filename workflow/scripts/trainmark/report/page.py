@@ -75,13 +75,13 @@ def templates() -> jinja2.Environment:
 
 def _values(results: Results, plan: Mapping, screen: FirstScreen) -> dict:
     """The values for the template of the page."""
-    config, runs, datasets_folder = plan["config"], results.runs, results.folder / "datasets"
-    networks = models(runs, results.folder)
+    config, runs = plan["config"], results.runs
+    networks = models(runs, results.folder, plan)
     shown = list(sections(results, config, networks, screen.standings))
     trainer_keys = shown_of_trainers(runs)
     headings = METRICS | {"wall_seconds": "wall time, s"}
     names = dict.fromkeys([*runs["dataset"][runs["dataset"] != DATASET], *config["prepare"]])
-    datasets = [_dataset(datasets_folder / name) for name in names]
+    datasets = [_dataset(results.folder / plan["datasets"][name]["folder"]) for name in names]
     return {
         "screen": screen,
         "claims": rows_of(results.claims),
@@ -147,7 +147,7 @@ def _run(run: dict) -> dict:
     rule = "run_command" if run["dataset"] == DATASET else "train"
     return run | {
         "cells": [(cell.value, cell.text) for cell in (run_cell(run, field) for field in RUN_FIGURES)],
-        "log": f"logs/{rule}/{run['id']}.log",
+        "log": f"logs/{rule}/{run['record'].removeprefix('runs/').removesuffix('/record.json')}.log",
         "elsewhere": resumed_elsewhere(run),
     }
 

@@ -4,24 +4,24 @@ from collections.abc import Iterable, Mapping
 
 from trainmark.parity.certificate import (
     DIFFERENCES,
-    GROUP_KEYS,
     STAGE_TITLES,
     format_difference,
 )
 from trainmark.parity.compare import REFUSED
 from trainmark.parity.epoch_check import LOSSES, UPDATE
-from trainmark.plan.run import CERTIFICATE_FILE
 from trainmark.records.record import decode_loss
 from trainmark.report.cells import Cell
 
 EPOCHS = {LOSSES: "losses in whole epochs, float32", UPDATE: "weights after whole epochs, float32"}
 
 
-def certified(certificate: Mapping | None) -> dict | None:
-    """The values for the template from a group's certificate; None if a group has none, because it has one trainer."""
+def certified(certificate: Mapping | None, file: str) -> dict | None:
+    """The values for the template from a group's certificate; None if a group has none, because it has one trainer.
+
+    file: its path in the results folder.
+    """
     if certificate is None:
         return None
-    file = CERTIFICATE_FILE.format(**{key: certificate[key] for key in GROUP_KEYS})
     shown = [stage for stage in STAGE_TITLES if any(stage in pair["stages"] for pair in certificate["pairs"])]
     epochs = EPOCHS if certificate["settings"]["epochs"]["batches"] else {}
     return {

@@ -87,7 +87,10 @@ def sections(
             "energy": energy_gaps(group),
             "scored_texts": scored_texts_table(group),
             "is_command": dataset == DATASET,
-            "certificate": certified(of_group.certificates.get(values)),
+            "certificate": certified(
+                of_group.certificates.get(values),
+                results.plan["certificates"].get("/".join(values), {}).get("file", ""),
+            ),
             "comparisons": _comparisons(select_group(of_group.comparisons, values), numbers),
             "agreement": [
                 row | {"cells": agreement_cells(row, numbers)}

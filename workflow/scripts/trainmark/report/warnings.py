@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 
 from trainmark.datasets.prepared import read_manifest
 from trainmark.parity.compare import REFUSED
 from trainmark.plan.matrix import LEAST_PAIRS
+from trainmark.plan.products import prepared_in
+from trainmark.plan.run import of_trainer
 from trainmark.recipes.command import DATASET
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import number_ranges
@@ -16,6 +20,7 @@ from trainmark.tables.mixed_environments import TRAIN_AGAIN, code_versions, mixe
 from trainmark.tables.results import Results
 from trainmark.tables.run_checks import evaluation_gaps
 from trainmark.tables.tables import GROUP, groups
+from trainmark.trainer import TRAINER, Trainer
 
 MOST_RANGES = 8
 """If the numbers of runs form more ranges than this, the rest is only counted."""
@@ -47,6 +52,7 @@ def warnings(results: Results, plan: Mapping) -> list[Warned]:
     """All warnings on a campaign, those that touch the results most first. plan: see `plan_file.read_plan`."""
     return [
         *_missing(plan),
+        *_of_other_code(results.runs, plan),
         *_about_runs(results.runs),
         *_unlike_runs(results.runs),
         *_about_pairs(results),
@@ -68,6 +74,21 @@ def _missing(plan: Mapping) -> Iterator[Warned]:
     if lines := missing_lines(plan):
         what, _, what_to_do = lines[0].partition(". ")
         yield Warned("missing runs", f"{what}.", what_to_do, details=tuple(lines[1:]))
+
+
+def _of_other_code(runs: pd.DataFrame, plan: Mapping) -> Iterator[Warned]:
+    """A warning on runs of other code than the workflow's, which a config can ask to keep (any_code)."""
+    if plan["any_code"]:
+        own = {of: job["code"]["sha256"] for of, job in plan["jobs"].items()}
+        rows = runs[["experiment", "recipe", "dataset", *TRAINER, "code_sha256", "number"]].to_dict("records")
+        other = [row["number"] for row in rows if own[_job_of(row)] != row["code_sha256"]]
+        if other:
+            what = f"{short_list(other)}: trained by other code of trainmark than this clone's."
+            yield Warned("other code", what, "To train them with this code, leave out any_code.", tuple(sorted(other)))
+
+
+def _job_of(row: Mapping) -> str:
+    return of_trainer(SimpleNamespace(**row, trainer=Trainer.of(row)))
 
 
 OF_RUNS: tuple[tuple[str, Callable[[pd.DataFrame], pd.Series], str], ...] = (
@@ -177,11 +198,9 @@ def _about_certificates(results: Results) -> Iterator[Warned]:
 def _about_datasets(results: Results) -> Iterator[Warned]:
     """Warnings on image files that are in both splits of a dataset."""
     for name in sorted(set(results.runs["dataset"]) - {DATASET}):
-        manifest = read_manifest(results.folder / "datasets" / name / "prepared")
+        folder = Path(prepared_in(results.plan["datasets"][name]["folder"]))
+        manifest = read_manifest(results.folder / folder)
         if count := manifest.get("identical", 0):
             what = f"{count} of {manifest['samples']['test']} test images of {name} are also training images."
-            what_to_do = (
-                f"Remove those in datasets/{name}/identical.txt from one split, and run snakemake again with "
-                "--forcerun prepare_dataset."
-            )
+            what_to_do = f"Remove those in {folder.parent}/identical.txt from one split, and run snakemake again."
             yield Warned("images in both splits", what, what_to_do)

@@ -1,20 +1,21 @@
 """Checks that the records, certificates and cross-evaluations of a campaign fit each other: all are of one config."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 
 from trainmark.config.load import keys_that_decide
 from trainmark.errors import CertificateError, RecordError
-from trainmark.plan.products import CERTIFICATES, EVALUATIONS, TUNING, TUNINGS
-from trainmark.plan.run import Run
+from trainmark.plan.products import RESULTS
+from trainmark.plan.run import Run, of_trainer
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.resolved import batch_size_of
 from trainmark.tables.separate_runs import check_separate
 from trainmark.tables.tables import GROUP, group_of, select_trainer
 from trainmark.tables.variants import check_variants
-from trainmark.trainer import STOCK, Trainer
+from trainmark.trainer import Trainer
 from trainmark.variant import split_name
 
 
@@ -25,7 +26,6 @@ def _shared(record: Mapping) -> dict[str, Any]:
         "settings": {key: value for key, value in record["settings"].items() if key not in of_tuned},
         "dataset": record["dataset"],
         "recipe": asked["recipe"],
-        "mean image": asked["mean_sha256"],
         "initial weights": asked["initial_weights_sha256"],
     }
 
@@ -129,57 +129,55 @@ def check_certificates(certificates: Mapping[tuple[str, str, str], Mapping], rec
 def check_evaluations(evaluations: Mapping[str, Mapping], records: Iterable[Mapping]) -> None:
     """Raise RecordError if a cross-evaluation belongs to another trainer, or if a run's weights were not evaluated.
 
-    evaluations: by file name.
+    evaluations: by the trainer that evaluates, as the plan names it.
     records: of all groups; those without kept weights are ignored.
     """
     groups, evaluated = set(), set()
-    for file, evaluation in evaluations.items():
-        *group, trainer = file.removesuffix(".json").split("/")
+    for of, evaluation in evaluations.items():
+        *group, trainer = of.split("/")
         if evaluation["trainer"] != trainer:
             maker, named = (Trainer.parse(one).name for one in (evaluation["trainer"], trainer))
             raise RecordError(
-                f"the cross-evaluation {file} was made by {maker}, not by {named}: it was copied or moved; delete it, "
-                "and snakemake evaluates again"
+                f"the cross-evaluation of {of} was made by {maker}, not by {named}: it was copied or moved; "
+                f"{_evaluate_again(of)}"
             )
         groups.add(tuple(group))
         evaluated.update(evaluation["runs"])
     for record in records:
         run_id = record["run"]["id"]
         if record["weights"] and group_of(record) in groups and run_id not in evaluated:
-            raise RecordError(
-                f"no other trainer evaluated the weights of the run {run_id}; delete {EVALUATIONS}/"
-                f"{'/'.join(group_of(record))}, and snakemake evaluates them"
-            )
+            again = _evaluate_again("/".join(group_of(record)))
+            raise RecordError(f"no other trainer evaluated the weights of the run {run_id}; {again}")
+
+
+def _evaluate_again(of: str) -> str:
+    return f"delete {RESULTS}/evaluations/{of}, and snakemake evaluates again"
 
 
 def check_tunings(tunings: Mapping[str, Mapping], records: Iterable[Mapping]) -> None:
     """Raise RecordError if a timed tuning belongs to another trainer, or was made with other settings than its runs.
 
-    tunings: by file name.
+    tunings: by their trainer, as the plan names it.
     """
-    for file, tuning in tunings.items():
-        if (own := TUNING.format_map(tuning)) != file:
-            raise RecordError(
-                f"the timed tuning {file} was made for {own}: it was copied or moved; {_time_again(file)}"
-            )
+    for of, tuning in tunings.items():
+        if (own := of_trainer(SimpleNamespace(**tuning))) != of:
+            raise RecordError(f"the timed tuning of {of} was made for {own}: it was copied or moved; {_time_again(of)}")
     for record in records:
-        file, trained_with = TUNING.format_map(vars(Run.of(record["run"]))), record["settings"]
-        if record["run"]["loop"] == STOCK or file not in tunings or not trained_with.get("time_tuning"):
-            continue  # a file beside runs without timing is one of an earlier config
-        if (timed_with := tunings[file]["inputs"]["settings"]) != trained_with:
+        of, trained_with = of_trainer(Run.of(record["run"])), record["settings"]
+        if of in tunings and (timed_with := tunings[of]["inputs"]["settings"]) != trained_with:
             difference = _difference(timed_with, trained_with)
             raise RecordError(
-                f"the timed tuning {file} was made with other settings than the run {record['run']['id']}{difference}; "
-                f"{_time_again(file)}"
+                f"the timed tuning of {of} was made with other settings than the run {record['run']['id']}"
+                f"{difference}; {_time_again(of)}"
             )
 
 
-def _time_again(file: str) -> str:
-    return f"delete {TUNINGS}/{file}, and snakemake times the loop again"
+def _time_again(of: str) -> str:
+    return f"delete {RESULTS}/tuning/{of}, and snakemake times the loop again"
 
 
 def _again(group: Iterable[str]) -> str:
-    return f"delete {CERTIFICATES}/{'/'.join(group)}.json, and snakemake certifies again"
+    return f"delete {RESULTS}/certificates/{'/'.join(group)}, and snakemake certifies again"
 
 
 def code_differences(certificate: Mapping | None, runs: pd.DataFrame) -> list[str]:

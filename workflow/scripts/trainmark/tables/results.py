@@ -1,6 +1,6 @@
 """Reads the tables and certificates that the report shows from a results folder."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from trainmark.parity.certificate import read_certificates
+from trainmark.plan.plan_file import read_plan
 from trainmark.tables.comparisons import Certificates, groups_to_certify, read_comparisons, speed_ups_table
 from trainmark.tables.published import NUMBERS
 from trainmark.tables.tables import GROUP, groups, read_table
@@ -21,9 +22,13 @@ OF_TRAINERS = ("parity", "agreement", "break_even", "variants", "published")
 
 @dataclass(frozen=True)
 class Results:
-    """The tables and certificates of a campaign. folder: the results folder, which also holds figures and datasets."""
+    """The tables and certificates of a campaign.
+
+    folder: the results folder, which also holds figures and datasets. plan: the plan in it.
+    """
 
     folder: Path
+    plan: Mapping
     runs: pd.DataFrame
     comparisons: pd.DataFrame
     parity: pd.DataFrame
@@ -72,17 +77,18 @@ def read_results(folder: Path, experiment: str | None = None) -> Results:
 
     experiment: with it, only the runs and certificates of one experiment, and of its variants.
     """
-    tables = folder / "tables"
+    tables, plan = folder / "tables", read_plan(folder / "plan.json")
     runs = pd.read_parquet(tables / "runs.parquet")
     if experiment:
         runs = runs[[experiment in (name, split_name(name)[0]) for name in runs["experiment"]]]
     return Results(
         folder,
+        plan,
         runs,
         read_comparisons(tables / "comparisons.csv"),
         read_table(tables / "parity.csv"),
         read_table(tables / "agreement.csv"),
-        read_certificates(folder / "certificates", groups_to_certify(runs)),
+        read_certificates(folder, plan, groups_to_certify(runs)),
         read_table(tables / "break_even.csv"),
         read_table(tables / "targets.csv"),
         read_table(tables / "speed_ups.csv"),

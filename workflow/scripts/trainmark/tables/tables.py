@@ -14,6 +14,7 @@ import pandas as pd
 from trainmark.errors import RecordError
 from trainmark.frameworks.registry import settings_of_user
 from trainmark.machine.disturbance import disturbance_in_words
+from trainmark.plan.keys import key_of_record
 from trainmark.plan.run import Run
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.record import PHASES, decode_loss, read_record
@@ -72,17 +73,19 @@ CACHE_COUNTS = {"cached_programs": "hits", "compiled_programs": "misses"}
 """The columns of the counts of the compilation cache, and their keys in a record."""
 
 
-def read_records(runs_folder: Path, run_ids: Iterable[str]) -> dict[str, dict]:
-    """Read the records of these runs; return them by path, in the given order.
+def read_records(folder: Path, paths: Mapping[str, str]) -> dict[str, dict]:
+    """Read records; return them by path, in the given order.
 
-    Raises RecordError if a record can't be read, or belongs to another run than its path says.
+    folder: the results folder. paths: the path in it of each record, by run id.
+
+    Raises RecordError if a record can't be read, belongs to another run than its path says, or has another key.
     """
     records = {}
-    for run_id in run_ids:
-        path = runs_folder / run_id / "record.json"
+    for run_id, file in paths.items():
+        path = folder / file
         record = read_record(path)
         trained = Run.of(record["run"]).id
-        if (record["run"]["id"], trained) != (run_id, run_id):
+        if (record["run"]["id"], trained, key_of_record(record)) != (run_id, run_id, path.parent.name.split(".")[0]):
             raise RecordError(
                 f"{path} is the record of another run, {trained}: it was copied or moved; delete it, and snakemake "
                 "trains the run again"
@@ -124,7 +127,7 @@ def runs_table(
             **peak_of(record),
             **_evaluation(evaluated.get(record["run"]["id"])),
             "scored_texts": json.dumps(record["scored_texts"]),
-            "record": f"runs/{record['run']['id']}/record.json",
+            "record": f"runs/{record['run']['id']}/{Path(path).parent.name}/record.json",
             "record_sha256": hashlib.sha256(Path(path).read_bytes()).hexdigest(),
         }
         for path, record in records.items()

@@ -8,6 +8,7 @@ from pathlib import Path
 from trainmark.machine.cpus import instruction_set
 from trainmark.machine.locks import DeviceLock, hold_device, run_lock
 from trainmark.machine.ranks import ALONE, Ranks
+from trainmark.plan.plan_file import TrainerJob
 from trainmark.training.display import RunDisplay
 from trainmark.training.phases import PhaseTimes
 
@@ -17,33 +18,28 @@ PEAKS_FOLDER = Path("results/peaks")
 
 @dataclass(frozen=True)
 class Job:
-    """What a run needs besides its settings.
+    """What a run needs besides its recipe.
 
-    mean_file: the dataset's mean image; None for texts, which have none.
+    planned: what the plan says of it: settings, inputs, code, and the files that it reads.
     device_lock: the CPUs, and the GPU if any, that the run holds.
-    code: digests of the code that the run depends on, as the record holds them (`code_digests`).
     checkpoint_folder: the run's own folder for checkpoints.
     checkpoint_seconds: minimum time between two checkpoints.
     audited_epochs: those of which one is kept for the audit, if its weights are kept.
-    order: the run's position in the workflow's order, as the record holds it; None for a run started by hand.
-    call: time at which the workflow was started; None for a run started by hand.
-    packed_folder: folder of the dataset's packed store, if the run reads its images from there.
+    order: the run's position in the workflow's order, as the record holds it.
+    call: time at which the workflow was started.
     compiled_folder, peaks_folder: of compiled programs and of measured peaks, which runs share.
     tuned_threads: the number of threads that was chosen for a tuned loop; None: one for each CPU held.
     ranks: the ranks that train the run together.
     """
 
-    dataset_folder: Path
-    mean_file: Path | None
+    planned: TrainerJob
     device_lock: DeviceLock
-    code: dict
     checkpoint_folder: Path
     checkpoint_seconds: float
     order: dict | None
     weights_file: Path
     keep_weights: bool
     call: str | None = None
-    packed_folder: Path | None = None
     compiled_folder: Path = COMPILED_FOLDER
     peaks_folder: Path = PEAKS_FOLDER
     tuned_threads: int | None = None

@@ -19,7 +19,7 @@ from trainmark.errors import (
     print_traceback,
 )
 from trainmark.machine.ranks import ALONE
-from trainmark.records.attempts import forget_others, least_disturbed
+from trainmark.records.attempts import least_disturbed
 from trainmark.records.record import read_record, write_record
 from trainmark.training.display import RunDisplay
 
@@ -99,7 +99,6 @@ class ProcessExit:
             if CLUSTER_VARIABLE in os.environ or (self._had_workflow and not workflow_is_alive()):
                 write_record(record, self._copy)
             self._written.set()
-            forget_others(self._record)
             self._display.finish(new)
             self._remove_checkpoints()
             self._leave()

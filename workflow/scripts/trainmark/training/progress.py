@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 from trainmark.errors import MeasurementError
+from trainmark.files.checksums import sha256_of
 from trainmark.machine import nvml
 from trainmark.machine.disturbance import disturbance, disturbance_of, with_programs
 from trainmark.machine.energy import open_meter
@@ -19,10 +20,10 @@ from trainmark.plan.run import Run
 from trainmark.recipes.batch_order import EpochFeed
 from trainmark.recipes.initial_weights import Weights, sha256_of_weights
 from trainmark.recipes.outputs import Evaluation
-from trainmark.recipes.recipe import DTYPE, recipe_values
+from trainmark.recipes.recipe import DTYPE
 from trainmark.recipes.resolved import ResolvedTraining
 from trainmark.recipes.weights_file import initial_weights_file
-from trainmark.records.inputs import inputs_of
+from trainmark.records.inputs import check_initial_weights
 from trainmark.records.record import SCHEMA_VERSION, encode_loss
 from trainmark.records.result import peak_shares, result
 from trainmark.records.step_losses import encode_step_losses
@@ -140,15 +141,16 @@ class RunMeasurements:
             "name": run.dataset,
             "content_sha256": manifest["content_sha256"],
             "samples": manifest["samples"],
+            "mean_sha256": sha256_of(job.planned.mean) if job.planned.mean else None,
         }
-        files = job.mean_file, initial_weights_file(resolved.settings)
-        self._inputs = inputs_of(recipe_values(resolved.recipe), self._settings, self._dataset, *files, job.code)
+        self._inputs = job.planned.inputs
+        check_initial_weights(initial_weights_file(resolved.settings), self._inputs["initial_weights_sha256"])
         self.provenance = {
             **describe_job(job.threads),
             "device": None,
             "gpu": nvml.describe(job.device_lock.gpu) if job.device_lock.gpu else None,
             "versions": {},
-            "code": job.code,
+            "code": job.planned.code,
         }
 
     @property
@@ -163,7 +165,7 @@ class RunMeasurements:
 
         feed_sha256: digest of the first epoch's feed.
         """
-        code, versions = self._job.code["sha256"], self.provenance["versions"]
+        code, versions = self._job.planned.code["sha256"], self.provenance["versions"]
         return identity_of(self._run_and_inputs() | {"code": code, "versions": versions, "feed": feed_sha256})
 
     def is_of_this_run(self, record: Mapping) -> bool:
@@ -301,7 +303,7 @@ class RunMeasurements:
             **{key: session[key] for key in ("host", "boot_id", "cpu_model", "cpus", "gpu")},
             **{key: self._run[key] for key in ("framework", "device")},
             **{key: self.provenance[key] for key in ("threads", "versions", "variables")},
-            "code": self._job.code["shared"],  # not that of a network: all recipes share a peak
+            "code": self._job.planned.code["shared"],  # not that of a network: all recipes share a peak
         }
 
     def share_of(self, peak: dict) -> dict:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import TypeVar
@@ -61,10 +61,10 @@ class Training:
     and the first alone evaluates, writes checkpoints and weights, and returns the record.
     """
 
-    def __init__(self, run: Run, recipe: Recipe, settings: Mapping, job: Job, phase_times: PhaseTimes) -> None:
-        self.run, self.settings, self.job, self.phase_times = run, settings, job, phase_times
+    def __init__(self, run: Run, recipe: Recipe, job: Job, phase_times: PhaseTimes) -> None:
+        self.run, self.settings, self.job, self.phase_times = run, job.planned.settings, job, phase_times
         self._ranks = job.ranks
-        self.resolved = ResolvedTraining(recipe, settings, read_manifest(job.dataset_folder))
+        self.resolved = ResolvedTraining(recipe, self.settings, read_manifest(job.planned.dataset_folder))
         self.measurements = RunMeasurements(run, self.resolved, job, phase_times)
         self._loaded: Adapter | None = None
         self._training_data: Split | None = None  # of several workers, opened by `_prepare`
@@ -293,7 +293,8 @@ class Training:
     def _splits(self, on_step: StepCallback) -> dict[str, Split]:
         job = self.job
         cpus = len(job.device_lock.cpus)
-        splits = open_splits(self.resolved, job.dataset_folder, job.mean_file, cpus, job.packed_folder)
+        planned = job.planned
+        splits = open_splits(self.resolved, planned.dataset_folder, planned.mean, cpus, planned.packed)
         inputs, labels = splits["train"]
         if isinstance(inputs, Stream):
             size = self.settings["evaluation_batch_size"] or evaluation_batch_size(self.resolved.architecture)

@@ -19,7 +19,7 @@ from trainmark.console import in_words
 from trainmark.frameworks.registry import create_adapter, known_frameworks
 from trainmark.frameworks.tuning import TuningStep
 from trainmark.loading.splits import open_splits
-from trainmark.plan.plan_file import PlannedRuns
+from trainmark.plan.audits import PlannedRuns
 from trainmark.recipes.recipe import DTYPE
 from trainmark.recipes.resolved import ResolvedTraining
 from trainmark.records.tuning import THREADS

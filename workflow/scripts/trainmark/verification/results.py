@@ -23,7 +23,7 @@ from trainmark.plan.code_digests import run_code
 from trainmark.plan.figures import known_figures, options_of_group
 from trainmark.plan.matrix import expand_runs, trained_order
 from trainmark.plan.plan_file import read_plan, refuse_other_folders
-from trainmark.plan.products import MANIFEST, PAPER_FILES
+from trainmark.plan.products import MANIFEST, PAPER_FILES, prepared_in
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import DATASET, FRAMEWORK
 from trainmark.records.evaluation import RECORD_AGAIN, agrees, read_evaluation_of_removed
@@ -45,8 +45,8 @@ BROKEN = (OSError, LookupError, TypeError, ValueError, AttributeError, Arithmeti
 KINDS = {"tables": "table", "figures": "figure", "paper": "file of the paper"}
 """What files that are made from the records are called, by the first part of their path: "report", if it is another."""
 
-READ = ("runs", "certificates", "evaluations", "tuning", "datasets")
-"""Folders from which all others are made."""
+READ = ("plan.json", "runs", "certificates", "evaluations", "tuning", "datasets")
+"""Files and folders from which all others are made."""
 
 
 @dataclass
@@ -92,18 +92,19 @@ def verify_results(folder: Path, data: bool) -> Verified:
     refuse_other_folders(folder / "plan.json")
     plan = verified.check("plan", folder / "plan.json", _read_checked_plan, folder / "plan.json")
     records = {
-        run_id: verified.check("record", folder / "runs" / run_id, _check_record, folder / "runs", run_id, plan)
-        for run_id in (plan["runs"] if plan else ())
+        run_id: verified.check("record", folder / path, _check_record, folder, run_id, path, plan)
+        for run_id, path in (plan["records"].items() if plan else ())
     }
     removed = 0
     for run_id, record in records.items():
         if record and record["weights"]:
-            file = folder / "runs" / run_id / record["weights"]["file"]
+            file = (folder / plan["records"][run_id]).with_name(record["weights"]["file"])
             removed += verified.check("weights", file, _check_weights, file, record) or 0
     if removed:
         verified.facts.append(f"weights of {removed} run{'s' if removed > 1 else ''} removed after their evaluation")
-    for path in own_paths(folder / "datasets", "*/prepared"):
-        verified.check("dataset", path, _check_dataset, path, records, data)
+    for name, one in plan["datasets"].items() if plan else ():
+        if (path := folder / prepared_in(one["folder"])).is_dir():  # it may have been deleted since
+            verified.check("dataset", path, _check_dataset, path, name, records, data)
     if verified.problems:
         verified.facts.append("what is made from the records was not checked, because of the problems above")
     elif plan:
@@ -118,14 +119,16 @@ def _read_checked_plan(path: Path) -> dict:
     plan = read_plan(path)
     runs = expand_runs(plan["config"])
     order = [run.id for run in trained_order(runs, plan["config"])]
-    if [run.id for run in runs if run.id not in plan["missing"]] != plan["runs"] or order != plan["order"]:
+    if [run.id for run in runs if run.id not in plan["missing"]] != list(plan["records"]) or order != plan["order"]:
         raise DataError(f"{path}: its runs are not the runs of its config; run snakemake, which rewrites it")
+    for file in (*plan["records"].values(), *(one["folder"] for one in plan["datasets"].values())):
+        Path(file)  # raises TypeError for what is none
     return plan
 
 
-def _check_record(runs: Path, run_id: str, plan: Mapping) -> dict:
-    (record,) = read_records(runs, [run_id]).values()
-    path, run = runs / run_id / "record.json", record["run"]
+def _check_record(folder: Path, run_id: str, file: str, plan: Mapping) -> dict:
+    (record,) = read_records(folder, {run_id: file}).values()
+    path, run = folder / file, record["run"]
     experiment = plan["config"]["experiments"][run["experiment"]]
     for key, value in record["settings"].items():
         if experiment.get(key) != value:
@@ -157,18 +160,18 @@ def _check_weights(file: Path, record: Mapping) -> bool:
     return False
 
 
-def _check_dataset(folder: Path, records: Mapping[str, dict | None], data: bool) -> None:
+def _check_dataset(folder: Path, name: str, records: Mapping[str, dict | None], data: bool) -> None:
     manifest, mean = read_manifest(folder), folder.parent / "mean.npy"
     if data and manifest["kind"] in ARRAY_KINDS:
         read_splits(folder)
     mean_sha256 = sha256_of(mean) if mean.is_file() else None
     for run_id, record in records.items():
-        if not record or record["dataset"]["name"] != folder.parent.name or record["run"]["framework"] == FRAMEWORK:
+        if not record or record["dataset"]["name"] != name or record["run"]["framework"] == FRAMEWORK:
             continue
         for key in ("content_sha256", "samples"):
             if record["dataset"][key] != manifest[key]:
                 raise DataError(f"{folder} is not the dataset that the run {run_id} was trained on: its {key} differs")
-        if mean_sha256 != (record["inputs"]["mean_sha256"] or mean_sha256):
+        if mean_sha256 != (record["dataset"]["mean_sha256"] or mean_sha256):
             raise DataError(f"{mean} is not the mean image that the run {run_id} was trained with: its SHA-256 differs")
 
 
@@ -177,14 +180,14 @@ def _check_made(verified: Verified, folder: Path, plan: Mapping) -> None:
     with TemporaryDirectory() as scratch:
         again = Path(scratch)
         for name in READ:
-            if (folder / name).is_dir():
+            if (folder / name).exists():
                 (again / name).symlink_to((folder / name).resolve())
         _make_again(folder, again, plan)
         made = {path.relative_to(again): path for path in sorted(again.rglob("*")) if path.is_file()}
         compared = {
             name: verified.check(KINDS.get(name.parts[0], "report"), folder / name, _is_as_made, path, folder / name)
             for name, path in made.items()
-            if name.name not in (PAPER_FILES, MANIFEST)
+            if name.name not in (PAPER_FILES, MANIFEST, "plan.json")
         }
         if others := list(compared.values()).count(False):
             verified.facts.append(f"not compared: {others} figures, drawn by another matplotlib or font")
@@ -200,7 +203,7 @@ def _check_made(verified: Verified, folder: Path, plan: Mapping) -> None:
 
 def _make_again(folder: Path, again: Path, plan: Mapping) -> None:
     write_tables(*collected(plan, folder), plan, again / "tables")
-    runs = [run_id.split("/") for run_id in plan["runs"]]
+    runs = [run_id.split("/") for run_id in plan["records"]]
     for group in sorted(drawn_groups((experiment, recipe, dataset) for experiment, recipe, dataset, *_ in runs)):
         trainers = {trainer for *of_run, trainer, _, _ in runs if tuple(of_run) == group}
         options = FigureOptions.of(options_of_group(plan["config"]["figures"], trainers))
@@ -236,7 +239,11 @@ def _code_of_runs(records: Iterable[Mapping]) -> Iterator[str]:
         run, provenance = record["run"], record["provenance"]
         own = {key: value for key, value in record["settings"].items() if value != defaults.get(key)}
         settings = ", ".join(f"{key}: {value}" for key, value in own.items()) or "default settings"
-        code = "the code of this clone" if provenance["code"] == _code_of(run) else "other code than this clone's"
+        code = (
+            "the code of this clone"
+            if (_code_of(run) or {"": ""}).items() <= provenance["code"].items()
+            else "other code than this clone's"
+        )
         commit = f"commit {provenance['git_commit'][:12]}" if provenance["git_commit"] else "outside git"
         changed = "" if provenance["git_clean"] in (True, None) else " with uncommitted changes"
         counts[f"experiment {run['experiment']} ({settings}), by {code}, {commit}{changed}"] += 1

@@ -84,7 +84,9 @@ def verify(raw_folder: Path, entry: Mapping) -> None:
     for file in _files(entry):
         if not has_checksum(path := raw_folder / file["name"], file):
             state = "is damaged" if path.is_file() else "is missing"
-            raise DataError(f"{path} {state}; run snakemake again with --forcerun download_dataset to fetch it")
+            raise DataError(
+                f"{path} {state}; delete {raw_folder.parent}/*/sources.json, and snakemake fetches it again"
+            )
 
 
 def _files(entry: Mapping) -> list[Mapping]:

@@ -122,8 +122,8 @@ def load_checked(path: Path) -> np.ndarray:
         return load_stored(path)
     except UnreadableImage as error:
         raise DataError(
-            f"{path}: {error}; it could be decoded when it was prepared: restore it, or prepare the dataset again "
-            "(run snakemake again with --forcerun prepare_dataset)"
+            f"{path}: {error}; it could be decoded when it was prepared: restore it, or delete the folder of "
+            "the prepared dataset, and snakemake prepares it again"
         ) from error
 
 

@@ -1,0 +1,30 @@
+"""The key of a result: digests of what is made and of the code that makes it. It is part of the result's path."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainmark.files.seal import digest_of
+
+KEY_DIGITS = 8
+"""Hex digits of each of the two digests. Keys need to differ only among the results of one run, dataset or group."""
+
+OF_PREPARED = "sha256", "dataset"
+"""The digests of a run's code, in its record, that decide its result: of the training, and of its dataset."""
+
+
+def key_of(made: Any, code: Any) -> str:
+    """Return the key of a result: digests of what is made and of the code that makes it."""
+    return f"{short_digest(made)}-{short_digest(code)}"
+
+
+def short_digest(value: Any) -> str:
+    """Return the first hex digits of the digest of a value."""
+    return digest_of({"": value})[:KEY_DIGITS]
+
+
+def key_of_record(record: Mapping) -> str:
+    """Return the key of the run of a record, from what the record says that it was made from."""
+    code = record["provenance"]["code"]
+    return key_of(
+        {part: record[part] for part in ("run", "settings", "inputs")}, [code.get(one) for one in OF_PREPARED]
+    )
