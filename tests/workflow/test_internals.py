@@ -40,7 +40,12 @@ class Passing(logging.Handler):
         Passing.seen += getattr(record, "event", None) == "job_info"
 
 
-note("call_of", workflow, then=lambda call: asdict(call) | {"deployment": sorted(call.deployment)})
+def values(call):
+    later = {"runs_here": call.runs_here(), "scheduler": call.scheduler()}
+    return asdict(call) | later | {"deployment": sorted(call.deployment)}
+
+
+note("call_of", workflow, then=values)
 note("replace_terminal_handler", lambda inner: Passing(), then=lambda handler: type(handler).__name__)
 
 

@@ -17,7 +17,7 @@ rule trace_training:
         trained(SESSION.framework_environment)
     container:
         trained(SESSION.framework_image)
-    threads: trained(SESSION.threads)
+    threads: JOB_THREADS
     resources:
         **asked(gpu=SESSION.gpus_of_workers, tasks=SESSION.tasks, mpi=SESSION.launcher),
         mem_mb=trained(SESSION.for_each_worker(8000)),

@@ -67,6 +67,8 @@ def _final(look_up):
     return lambda wildcards: final(look_up(wildcards))
 
 
+# Where jobs run is known once they are planned; where that makes no difference, all of them have one number.
+JOB_THREADS = trained(SESSION.threads) if all(map(SESSION.takes_all_threads, CAMPAIGN.trainings)) else SESSION.threads
 LAUNCHER = " --launcher={resources.mpi:q}" if "mpi" in asked(mpi=SESSION.launcher) else ""
 
 

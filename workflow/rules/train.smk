@@ -43,7 +43,7 @@ rule time_tuning:
         trained(SESSION.framework_environment)
     container:
         trained(SESSION.framework_image)
-    threads: trained(SESSION.threads)
+    threads: JOB_THREADS
     resources:
         **asked(gpu=SESSION.gpus),
         mem_mb=8000,
@@ -67,12 +67,12 @@ rule train:
         key=KEY + ATTEMPT,
     priority: CAMPAIGN.turn
     group:
-        SESSION.group_of_run if SESSION.runs_per_job > 1 else None
+        SESSION.group_of_run if SESSION.has_site else None
     conda:
         trained(SESSION.framework_environment)
     container:
         trained(SESSION.framework_image)
-    threads: trained(SESSION.threads)
+    threads: JOB_THREADS
     resources:
         **asked(gpu=SESSION.gpus_of_workers, tasks=SESSION.tasks, mpi=SESSION.launcher),
         mem_mb=trained(SESSION.for_each_worker(4000)),

@@ -9,7 +9,7 @@ from functools import cache, cached_property, wraps
 from pathlib import Path
 from typing import Any
 
-from trainmark.cluster.site import PREVIEW_VARIABLE, Site, check_sections, read_site, scheduler_of
+from trainmark.cluster.site import PREVIEW_VARIABLE, Site, check_sections, read_site, scheduler_of, site_file
 from trainmark.config.load import default_config, load_config, read_documents
 from trainmark.console import Terminal, print_line
 from trainmark.errors import ADVICE, ConfigError, TrainmarkError, in_one_sentence
@@ -116,7 +116,7 @@ class Session:
         """Return the campaign of the config, whose jobs this call plans."""
         refuse_other_folders(Path(PLAN_FILE))
         self._gpu_found = asks_for_gpus(self._config) and bool(find_gpus())
-        documents, here = read_documents(*given), self._call.runs_here
+        documents, here = read_documents(*given), self._call.runs_here()
         self._config, catalogue = with_local_files(
             self._config, catalogue, documents, refuses=not self._partial, here=here
         )
@@ -200,11 +200,15 @@ class Session:
         """
         device = trainer_of(wildcards).device
         cores = self._call.cores
-        if not cores or not self._call.plans_jobs or not self._call.runs_here or PREVIEW_VARIABLE in os.environ:
+        if not cores or not self._call.plans_jobs or not self._call.runs_here() or PREVIEW_VARIABLE in os.environ:
             return THREADS[device]
         most = self._most_workers(split_name(wildcards.experiment)[0])
         beside_cpu = any(trainer.device == "cpu" for trainer in self.campaign.trainers_of_runs)
         return threads_that_fit(device, cores, most, beside_cpu)
+
+    def takes_all_threads(self, wildcards: Wildcards) -> bool:
+        """Return whether a worker gets all threads that it may have, as it does on a cluster."""
+        return self.threads(wildcards) == THREADS[trainer_of(wildcards).device]
 
     @cache  # noqa: B019 (a call has one session)
     def _most_workers(self, experiment: str) -> int:
@@ -249,13 +253,18 @@ class Session:
         return option("--image", image_of_command(self.campaign.command(wildcards), device, self._call.deployment))
 
     @property
+    def has_site(self) -> bool:
+        """Whether there is a site file, which may put several trainings into a job on a cluster."""
+        return site_file().exists()
+
+    @property
     def runs_per_job(self) -> int:
         """The number of trainings that one job on a cluster may do (the site file's key)."""
         return self._site.runs_per_job if self._call.plans_jobs and self._site else 1
 
     def group_of_run(self, wildcards: Wildcards) -> str | None:
         """Return the group of a run. A run with several workers is always a job of its own, which asks for as many."""
-        if self.tasks(wildcards):
+        if self.tasks(wildcards) or self.runs_per_job == 1:
             return None
         group = self.campaign.group(wildcards, self.runs_per_job)
         internals.set_group_size(self._workflow, group, self.runs_per_job)
@@ -264,7 +273,8 @@ class Session:
     @cached_property
     @refusing
     def _site(self) -> Site | None:
-        return read_site(scheduler_of(self._call.scheduler)) if self._call.scheduler else None
+        scheduler = self._call.scheduler()
+        return read_site(scheduler_of(scheduler)) if scheduler else None
 
     # --- before and after the jobs ----------------------------------------------------------------------------------
 
@@ -293,7 +303,7 @@ class Session:
             self._config,
             jobs,
             gpu_found=self._gpu_found,
-            local=self._call.runs_here,
+            local=self._call.runs_here(),
             deployed=bool(self._call.deployment),
         )
         if self._site:

@@ -47,9 +47,9 @@ class Call:
     configfiles, config: the config files, and the values that replace theirs.
     config_of_module: whether the module's `config:` stands in for config files.
     moves_results: whether `prefix` or `replace_prefix` of the module change paths, which jobs know without them.
-    runs_here: whether jobs run on this machine.
+    runs_here: tells whether jobs run on this machine. That and the scheduler are known once jobs are planned.
     cores: the cores for all jobs; None where no job runs, as with --report.
-    scheduler: that of trainmark's executor; None with another executor.
+    scheduler: tells that of trainmark's executor; None with another executor.
     deployment: how Snakemake provides the software of jobs: "conda", "apptainer" or neither.
     prefixes: the folders that it keeps environments and images in, by way; empty for its own.
     hides_jobs: whether it does not print messages about jobs (--quiet rules).
@@ -62,9 +62,9 @@ class Call:
     snakefile: str
     configfiles: list
     config: Mapping
-    runs_here: bool
+    runs_here: Callable[[], bool]
     cores: int | None
-    scheduler: str | None
+    scheduler: Callable[[], str | None]
     deployment: set[str]
     prefixes: dict[str, str]
     is_dry_run: bool
@@ -76,8 +76,13 @@ def call_of(workflow: Any) -> Call:
     """Return the options of a call. Snakemake keeps them in its settings groups, and documents none of these."""
     deployment, output = workflow.deployment_settings, workflow.output_settings
     methods = {method.name.lower() for method in deployment.deployment_method} & DEPLOYMENT_METHODS
-    executor, paths = workflow.executor_settings, workflow.modifier.path_modifier
-    is_ours = type(executor).__module__ == EXECUTOR and not workflow.local_exec
+    paths = workflow.modifier.path_modifier
+
+    def scheduler() -> str | None:
+        executor = workflow.executor_settings
+        is_ours = type(executor).__module__ == EXECUTOR and not workflow.local_exec
+        return executor.scheduler if is_ours else None
+
     return Call(
         plans_jobs=bool(workflow.is_main_process),
         module=workflow.modifier.namespace,
@@ -86,9 +91,9 @@ def call_of(workflow: Any) -> Call:
         snakefile=workflow.main_snakefile,
         configfiles=list(workflow.overwrite_configfiles),
         config=workflow.config_settings.config,
-        runs_here=bool(workflow.local_exec),
+        runs_here=lambda: bool(workflow.local_exec),
         cores=workflow.resource_settings.cores,
-        scheduler=executor.scheduler if is_ours else None,
+        scheduler=scheduler,
         deployment=methods,
         prefixes={method: str(getattr(deployment, f"{method}_prefix") or "") for method in methods},
         is_dry_run=bool(output.dryrun),
