@@ -90,8 +90,8 @@ onerror:
 
 OF_CALL = {
     "plans_jobs": True, "module": None, "config_of_module": False, "moves_results": False, "configfiles": [],
-    "runs_here": True, "cores": 1, "scheduler": None, "deployment": [], "prefixes": {}, "is_dry_run": False,
-    "hides_jobs": True, "has_colour": False,
+    "runs_here": True, "cores": 1, "runs_jobs": True, "scheduler": None, "deployment": [], "prefixes": {},
+    "is_dry_run": False, "hides_jobs": True, "has_colour": False,
 }  # fmt: skip
 
 EXPECTED = {

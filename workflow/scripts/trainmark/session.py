@@ -157,7 +157,7 @@ class Session:
         the evaluation of a run whose record was deleted: the next training may give other weights. In a preview of all
         jobs, and where no job runs, as with --report, none does.
         """
-        if PREVIEW_VARIABLE in os.environ or (self._call.plans_jobs and not self._call.cores):
+        if PREVIEW_VARIABLE in os.environ or not self._call.runs_jobs:
             return False
         files = (file, *self.campaign.evaluated_records.get(file, ()))
         return all(os.path.exists(products.last_of(one)) for one in files)

@@ -48,7 +48,8 @@ class Call:
     config_of_module: whether the module's `config:` stands in for config files.
     moves_results: whether `prefix` or `replace_prefix` of the module change paths, which jobs know without them.
     runs_here: tells whether jobs run on this machine. That and the scheduler are known once jobs are planned.
-    cores: the cores for all jobs; None where no job runs, as with --report.
+    cores: the cores for all jobs; None where jobs are submitted and where none runs.
+    runs_jobs: whether jobs run anywhere: with --report none does.
     scheduler: tells that of trainmark's executor; None with another executor.
     deployment: how Snakemake provides the software of jobs: "conda", "apptainer" or neither.
     prefixes: the folders that it keeps environments and images in, by way; empty for its own.
@@ -64,6 +65,7 @@ class Call:
     config: Mapping
     runs_here: Callable[[], bool]
     cores: int | None
+    runs_jobs: bool
     scheduler: Callable[[], str | None]
     deployment: set[str]
     prefixes: dict[str, str]
@@ -93,6 +95,7 @@ def call_of(workflow: Any) -> Call:
         config=workflow.config_settings.config,
         runs_here=lambda: bool(workflow.local_exec),
         cores=workflow.resource_settings.cores,
+        runs_jobs=bool(workflow.resource_settings.cores or workflow.resource_settings.nodes),
         scheduler=scheduler,
         deployment=methods,
         prefixes={method: str(getattr(deployment, f"{method}_prefix") or "") for method in methods},
