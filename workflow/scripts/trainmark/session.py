@@ -229,8 +229,6 @@ class Session:
 
     def framework_image(self, wildcards: Wildcards) -> str | None:
         """Return the container image of a framework's job."""
-        if "apptainer" not in self._call.deployment:
-            return None
         image: str | None = self.image(environment_of(trainer_of(wildcards)))
         return image
 

@@ -141,8 +141,8 @@ class Campaign:
     @property
     def shown_of_datasets(self) -> list[str]:
         """The files of all datasets of the campaign, which the report describes."""
-        names = dict.fromkeys([*(run.dataset for run in self.runs if run.trainer.framework != FRAMEWORK)])
-        return [file for name in dict.fromkeys([*names, *self.config["prepare"]]) for file in self._files_of(name)]
+        trained_on = (run.dataset for run in self.runs if run.trainer.framework != FRAMEWORK)
+        return [file for name in dict.fromkeys([*trained_on, *self.config["prepare"]]) for file in self._files_of(name)]
 
     def _files_of(self, name: str) -> list[str]:
         dataset = self.plan["datasets"][name]

@@ -17,7 +17,7 @@ from trainmark.datasets.catalogue import images_folder, kind_of, own_files
 from trainmark.files.checksums import sha256_of
 from trainmark.files.system_files import is_added_by_system
 from trainmark.plan.code_digests import digest, preparing_digest, run_code
-from trainmark.plan.keys import KEY_DIGITS, OF_PREPARED, key_of, short_digest
+from trainmark.plan.keys import KEY_DIGITS, deciding, key_of, short_digest
 from trainmark.plan.matrix import certified_groups, expand_runs, trained_order
 from trainmark.plan.products import (
     CERTIFICATE,
@@ -115,7 +115,7 @@ def make_plan(
             jobs[of] = _job(run, config, datasets, commands, folder)
         job = jobs[of]
         made = {"run": run.values, "settings": job["settings"], "inputs": job["inputs"]}
-        path = folder.find(RECORD, vars(run), made, [job["code"].get(one) for one in OF_PREPARED], "")
+        path = folder.find(RECORD, vars(run), made, deciding(job["code"]))
         records[run.id] = folder.attempt(path, run.id in again)
     groups, planned = certified_groups(left), certified_groups(runs)
     plan = {
@@ -276,7 +276,7 @@ def _job(run: Run, config: Mapping, datasets: Mapping, commands: Mapping, folder
     job = _plain({"settings": settings, "inputs": inputs, "code": {**code, "dataset": dataset["code"]}, "files": files})
     if is_timed(run.experiment, run.trainer, config):
         made = {"trainer": of_trainer(run), "settings": job["settings"], "inputs": job["inputs"]}
-        job["files"]["tuning"] = folder.find(TUNING, vars(run), made, [job["code"][one] for one in OF_PREPARED])
+        job["files"]["tuning"] = folder.find(TUNING, vars(run), made, deciding(job["code"]))
     return job
 
 
@@ -325,7 +325,7 @@ def _certificate(
             "inputs": {key: own[0]["inputs"][key] for key in ("initial_weights_sha256", "dataset")},
             "trainers": list(map(str, of_group)),
         }
-        code = [digest("certify"), *([job["code"][one] for one in OF_PREPARED] for job in own)]
+        code = [digest("certify"), *(deciding(job["code"]) for job in own)]
         names = {"experiment": experiment, "recipe": recipe, "dataset": dataset}
         file = folder.find(CERTIFICATE, names, _plain(made), code)
         if folder.has(file):
@@ -353,6 +353,6 @@ def _evaluations(
             job = jobs[of]
             values = dict(zip(("experiment", "recipe", "dataset", "trainer"), (*group, trainer), strict=True))
             made = {"records": evaluated, "settings": job["settings"], "inputs": job["inputs"]}
-            file = folder.find(EVALUATION, values, made, [job["code"][one] for one in OF_PREPARED])
+            file = folder.find(EVALUATION, values, made, deciding(job["code"]))
             found[of] = {"records": evaluated, "file": file}
     return found

@@ -24,7 +24,7 @@ from trainmark.plan.products import (
     TRAINING_RULES,
     TUNING,
 )
-from trainmark.plan.run import RUN_FOLDER
+from trainmark.plan.run import OF_TRAINER, RUN_FOLDER
 from trainmark.variant import split_name
 
 
@@ -54,10 +54,12 @@ def why_trained(campaign: Campaign, jobs: Iterable[Any]) -> Iterator[str]:
     yield f"{len(wildcards)} of {count} to train"
     differences: dict[str, str] = {}
     counts: Counter = Counter()
+    repeated = set(campaign.plan["repeated"])
     for run in wildcards:
-        of = "{experiment}/{recipe}/{dataset}/{trainer}".format_map(run)
-        kept = [file for file in _others(run) if f"{RESULTS}/{file}" not in campaign.records]
-        if kept and RUN_FOLDER.format_map(run) not in campaign.plan["repeated"]:
+        if RUN_FOLDER.format_map(run) in repeated:
+            continue
+        if kept := _others(run):
+            of = OF_TRAINER.format_map(run)
             if of not in differences:
                 differences[of] = _differences(campaign.plan["jobs"][of], run["key"], kept[-1])
             counts[split_name(run["experiment"])[0], run["dataset"], differences[of]] += 1

@@ -22,9 +22,12 @@ def short_digest(value: Any) -> str:
     return digest_of({"": value})[:KEY_DIGITS]
 
 
+def deciding(code: Mapping) -> list[str | None]:
+    """Return the digests of a run's code, as its record has them, that decide its result. A command has no dataset."""
+    return [code.get(one) for one in OF_PREPARED]
+
+
 def key_of_record(record: Mapping) -> str:
     """Return the key of the run of a record, from what the record says that it was made from."""
-    code = record["provenance"]["code"]
-    return key_of(
-        {part: record[part] for part in ("run", "settings", "inputs")}, [code.get(one) for one in OF_PREPARED]
-    )
+    made = {part: record[part] for part in ("run", "settings", "inputs")}
+    return key_of(made, deciding(record["provenance"]["code"]))
