@@ -155,9 +155,10 @@ class Session:
 
         It is looked up once, so that all jobs of a call agree on it. A file that is not whole does not count, nor does
         the evaluation of a run whose record was deleted: the next training may give other weights. In a preview of all
-        jobs, and where no job runs, as with --report, none does.
+        jobs, and where no job runs, as with --report, none does. Nor is any looked up in a job on a cluster node, where
+        Snakemake runs that job alone: there may be thousands.
         """
-        if PREVIEW_VARIABLE in os.environ or not self._call.runs_jobs:
+        if PREVIEW_VARIABLE in os.environ or not (self._call.runs_jobs and self._call.plans_jobs):
             return False
         files = (file, *self.campaign.evaluated_records.get(file, ()))
         return all(os.path.exists(products.last_of(one)) for one in files)
