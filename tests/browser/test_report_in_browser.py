@@ -1,7 +1,7 @@
 """The report in Chromium: offline, sorted and filtered, by keyboard, for screen readers, on paper, on small screens."""
 
 import pytest
-from records_for_tests import disturbed, diverged, record
+from records_for_tests import disturbed, diverged, place_of, record
 from report_page import Page, experiment
 
 SCREENS = [(360, "light"), (1440, "dark")]
@@ -18,7 +18,7 @@ def report(tmp_path_factory):
     file.parent.mkdir()
     file.write_text(page.text)
     for one in page.records.values():
-        log = folder / "logs" / "train" / f"{one['run']['id']}.log"
+        log = (folder / "logs" / "train" / place_of(one).removeprefix("runs/")).parent.with_suffix(".log")
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text(f"log of {one['run']['id']}")
     return file
