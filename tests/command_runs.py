@@ -38,7 +38,7 @@ def run_script(folder: Path, program: str = "", *, epochs=2, settings=SETTINGS, 
     (files_folder / "program.py").write_text(text)
     file = {"path": "program.py", "urls": ["program.py"], "sha256": hashlib.sha256(text.encode()).hexdigest()}
     of = "e/c/own_data/command-cpu"
-    write_job(folder, of, {"sources": "sources.json"}, settings, command_with_defaults(files=[file], **keys))
+    write_job(folder, of, {"sources": ["sources.json"]}, settings, command_with_defaults(files=[file], **keys))
     options = {"plan": folder / "plan.json", "run": f"{of}/epochs-{epochs}/repeat-1"}
     options |= {"log": folder / "log", "out": folder / "record.json"} | ({"image": image} if image else {})
     command = [sys.executable, str(REPOSITORY / "workflow" / "scripts" / "run_command.py")]

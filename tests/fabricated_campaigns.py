@@ -291,7 +291,7 @@ def write_campaign(name: str, folder: Path, *, drawn: bool = True) -> None:
     write_sources(folder, campaign, records, fabricated.parities)
     _write_evaluations(folder, campaign, records)
     for of, job in campaign.plan["jobs"].items():
-        if file := job["files"].get("tuning"):
+        for file in job["files"].get("tuning", ()):
             _write_tuning(folder / file, of, records)
     collect(folder)
     draw(folder, processes=2, drawn=drawn)

@@ -35,7 +35,7 @@ def plan_training(folder: Path, of: str, settings: Mapping, data: Path = Path())
     """
     _, name, dataset, _ = of.split("/")
     recipe = RECIPES[name]
-    files = {"prepared": str(data / dataset), "mean": str(data / "mean.npy") if recipe.input else None}
+    files = {"prepared": [str(data / dataset)], "mean": [str(data / "mean.npy")] if recipe.input else []}
     write_job(folder, of, files, settings, recipe_values(recipe), "0" * 8, keep_weights=True, epochs=[], repeats=0)
 
 

@@ -1,8 +1,9 @@
 """What does the workflow around the training cost in a large matrix, beside a bare Snakefile of as many jobs?
 
 Run: make bench-matrices. It compares `snakemake -n` for 10,000 runs with a Snakefile that has a rule all, and one rule
-with a shell command and an output at the same path. Both have the options of the default profile; they alternate, and
-the medians count. Peak memory is the largest resident set of the process.
+with a shell command and an output at the same path; then again with all records there (empty files). Both have the
+options of the default profile; they alternate, and the medians count. Peak memory is the largest resident set of the
+process.
 """
 
 import json
@@ -10,6 +11,7 @@ import re
 import statistics
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -53,7 +55,7 @@ def dry_run(folder: Path, *command: str) -> tuple[Usage, int]:
     usage = usage_of(folder, *command)
     if usage.status:
         sys.exit(usage.printed[-3000:])
-    (jobs,) = {int(total) for total in re.findall(r"^total +(\d+)$", usage.printed, re.MULTILINE)}
+    (jobs,) = {int(total) for total in re.findall(r"^total +(\d+)$", usage.printed, re.MULTILINE)} or {0}
     return usage, jobs
 
 
@@ -69,7 +71,7 @@ def write_bare(folder: Path, asked: dict, jobs: int) -> None:
 
 
 def main() -> None:
-    """Print a line for each of both."""
+    """Print a line for each of both: before any run, and with all of them there."""
     arguments = parser_of(__doc__, runs=10_000, rounds=3).parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder, asked = Path(temporary), config(arguments.runs)
@@ -77,6 +79,15 @@ def main() -> None:
         bare = partial(dry_run, folder, "snakemake", "-s", "bare.smk", "-n", "--workflow-profile", PROFILE)
         write_bare(folder, asked, own()[1])
         found = in_turn({"trainmark": own, "bare Snakefile": bare}, arguments.rounds)
+        print_ratios("no run is there", found)
+        for record in map(folder.joinpath, json.loads((folder / "records.json").read_text())):
+            record.parent.mkdir(parents=True)
+            record.touch()
+        print_ratios("all are there", in_turn({"trainmark": own, "bare Snakefile": bare}, arguments.rounds))
+
+
+def print_ratios(what: str, found: Mapping[str, Sequence[tuple[Usage, int]]]) -> None:
+    """Print what each takes, and the ratio to the bare Snakefile."""
     taken, counts = {}, {}
     for name, rounds in found.items():
         usages, (counts[name], *_) = zip(*rounds, strict=True)
@@ -85,7 +96,7 @@ def main() -> None:
     for name, figures in taken.items():
         ratios = [f"({one / other:.2f} x)" for one, other in zip(figures, taken["bare Snakefile"], strict=True)]
         print(
-            f"dry run of {counts[name]:,} jobs, {name}: {figures[0]:.1f} s {ratios[0]}, CPU {figures[1]:.1f} s "
+            f"{what}: dry run of {counts[name]:,} jobs, {name}: {figures[0]:.1f} s {ratios[0]}, CPU {figures[1]:.1f} s "
             f"{ratios[1]}, peak {figures[2]:.0f} MiB {ratios[2]}"
         )
 

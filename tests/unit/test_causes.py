@@ -29,13 +29,13 @@ from trainmark.files.scratch import staged
 from trainmark.loading.memory_file import MemoryFile
 from trainmark.machine.locks import _take
 from trainmark.parity.trace import read_trace
-from trainmark.plan.display import last_error
 from trainmark.plan.plan_file import read_plan
 from trainmark.recipes.initial_weights import _read_finite
 from trainmark.records.inputs import initial_weights_sha256
 from trainmark.records.peaks import read_peak
 from trainmark.records.record import read_record, write_record
-from trainmark.session import refusing as refusing_session
+from trainmark.session.display import last_error
+from trainmark.session.session import refusing as refusing_session
 from trainmark.training.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
 from trainmark.training.process_exit import ProcessExit
 

@@ -10,14 +10,14 @@ from types import FunctionType
 import pytest
 from harness import REPOSITORY, importing
 
-from trainmark.plan import internals
+from trainmark.session import internals
 
 SNAKEFILE = """
 import json
 import logging
 from dataclasses import asdict
 
-from trainmark.plan import internals
+from trainmark.session import internals
 
 FOUND = {}
 

@@ -4,7 +4,7 @@
 rule trace_training:
     """Train the certified steps with one trainer, and write its trace for the parity check."""
     input:
-        **read("dataset", "mean", "packed", "weights"),
+        **read("prepared", "mean", "packed", "weights"),
     output:
         trace=temp(f"{RESULTS}/{products.TRACE}"),
     params:
@@ -16,7 +16,7 @@ rule trace_training:
     conda:
         trained(SESSION.framework_environment)
     container:
-        trained(SESSION.framework_image)
+        SESSION.framework_image
     threads: JOB_THREADS
     resources:
         **asked(gpu=SESSION.gpus_of_workers, tasks=SESSION.tasks, mpi=SESSION.launcher),

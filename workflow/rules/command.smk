@@ -26,7 +26,7 @@ rule fetch_command:
 rule run_command:
     """Run a command once, read its epochs, and write its record."""
     input:
-        sources=lambda wildcards: final(CAMPAIGN.sources(wildcards)),
+        sources=lambda wildcards: final(CAMPAIGN.reads("sources", wildcards)),
     output:
         record=f"{RESULTS}/{products.RECORD}",
     params:

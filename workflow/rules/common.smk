@@ -22,7 +22,7 @@ from trainmark.plan.figures import FIGURE_FORMATS, known_figures
 from trainmark.plan.products import ATTEMPT, CHECKED_CLAIMS, KEY, REPORT_FILES, RESULTS, TABLE_FILES
 from trainmark.plan.run import OF_TRAINER, RUN_FOLDER
 from trainmark.recipes import command as command_recipe
-from trainmark.session import Session
+from trainmark.session.session import Session
 from trainmark.trainer import DEVICES
 
 SESSION = Session(workflow, config)
@@ -52,8 +52,8 @@ def trained(look_up):
 
 
 def read(*names):
-    """The inputs of a job with a trainer, each by the method of CAMPAIGN of its name; without what no training reads."""
-    found = {name: trained(_final(getattr(CAMPAIGN, name))) for name in names}
+    """The inputs of a job with a trainer, by the names of Campaign.reads; without what no training reads."""
+    found = {name: trained(_reads(name)) for name in names}
     return {name: files for name, files in found.items() if files != []}
 
 
@@ -63,8 +63,8 @@ def asked(**look_ups):
     return {name: amount for name, amount in found.items() if amount}
 
 
-def _final(look_up):
-    return lambda wildcards: final(look_up(wildcards))
+def _reads(name):
+    return lambda wildcards: final(CAMPAIGN.reads(name, wildcards))
 
 
 # Where jobs run is known once they are planned; where that makes no difference, all of them have one number.

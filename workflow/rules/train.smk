@@ -30,7 +30,7 @@ rule check_gpu:
 rule time_tuning:
     """Time each step from a framework's stock loop to its tuned loop, and choose the tuned loop's number of threads."""
     input:
-        **read("dataset", "mean", "packed", "weights", "gpu_check"),
+        **read("prepared", "mean", "packed", "weights", "gpu_check"),
     output:
         tuning=f"{RESULTS}/{products.TUNING}",
     params:
@@ -42,7 +42,7 @@ rule time_tuning:
     conda:
         trained(SESSION.framework_environment)
     container:
-        trained(SESSION.framework_image)
+        SESSION.framework_image
     threads: JOB_THREADS
     resources:
         **asked(gpu=SESSION.gpus),
@@ -55,7 +55,7 @@ rule time_tuning:
 rule train:
     """Train one run from a new model, or resume it from its checkpoint, and write its record."""
     input:
-        **read("dataset", "mean", "packed", "weights", "tuning", "gpu_check"),
+        **read("prepared", "mean", "packed", "weights", "tuning", "gpu_check"),
     output:
         record=f"{RESULTS}/{products.RECORD}",
     params:
@@ -71,7 +71,7 @@ rule train:
     conda:
         trained(SESSION.framework_environment)
     container:
-        trained(SESSION.framework_image)
+        SESSION.framework_image
     threads: JOB_THREADS
     resources:
         **asked(gpu=SESSION.gpus_of_workers, tasks=SESSION.tasks, mpi=SESSION.launcher),
@@ -86,7 +86,7 @@ rule train:
 rule evaluate_weights:
     """Evaluate the weights of another trainer's runs. Pairs whose results differ from the records are not ranked."""
     input:
-        **read("dataset", "mean", "packed"),
+        **read("prepared", "mean", "packed"),
         records=lambda wildcards: final(CAMPAIGN.evaluated(wildcards)),
     output:
         evaluation=f"{RESULTS}/{products.EVALUATION}",
@@ -98,7 +98,7 @@ rule evaluate_weights:
     conda:
         trained(SESSION.framework_environment)
     container:
-        trained(SESSION.framework_image)
+        SESSION.framework_image
     threads: 2
     resources:
         **asked(gpu=SESSION.gpus),

@@ -7,9 +7,9 @@ from trainmark.config.keys_page import keys_page
 from trainmark.config.load import default_config, load_config, read_documents
 from trainmark.errors import run_command
 from trainmark.machine.gpus import find_gpus
-from trainmark.plan.forecast import estimate
 from trainmark.plan.local_files import with_local_files
 from trainmark.plan.matrix import asks_for_gpus, expand_runs, why_no_verdict, with_devices
+from trainmark.session.forecast import estimate
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from harness import REPOSITORY
 
 from trainmark.datasets.catalogue import known_formats
 from trainmark.frameworks.registry import Framework, known_frameworks
-from trainmark.plan.environments import conda_file, environment_of
+from trainmark.session.environments import conda_file, environment_of
 from trainmark.trainer import DEVICES, Trainer
 
 ENVS = REPOSITORY / "envs"

@@ -113,11 +113,11 @@ OWN = {
 def test_a_tuned_training_reads_its_timing_and_each_trainer_the_records_of_the_one_before(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     campaign, tuned = campaign_of(gpu_found=True, **LOOPS), wildcards(trainer="chainer-gpu-tuned")
-    assert campaign.tuning(wildcards()) == [] != campaign.tuning(tuned)
-    assert {*campaign.tuning(tuned)} <= {*campaign.tunings}
-    assert campaign.gpu_check(wildcards()) == [] != campaign.gpu_check(tuned)
+    for name in ("tuning", "gpu_check"):
+        assert campaign.reads(name, wildcards()) == [] != campaign.reads(name, tuned)
+    assert {*campaign.reads("tuning", tuned)} <= {*campaign.tunings}
     assert {record.split("/")[5] for record in campaign.evaluated(wildcards())} == {"keras-jax-cpu"}
-    assert campaign.weights(wildcards()) == []
+    assert campaign.reads("weights", wildcards()) == []
 
 
 @pytest.mark.parametrize(
@@ -135,9 +135,10 @@ def test_a_training_reads_its_dataset_and_packed_images_where_its_loader_asks_fo
     config, catalogue = load_config([], {"experiments": {"e": experiment}, "datasets": OWN})
     campaign = Campaign(make_plan(config, catalogue))
     job = Wildcards(experiment="e", recipe=recipe, dataset=dataset, trainer="chainer-cpu")
-    files = [*campaign.dataset(job), *campaign.mean(job), *campaign.packed(job)]
+    of_dataset = campaign.reads("prepared", job) + campaign.reads("mean", job)
+    files = [*of_dataset, *campaign.reads("packed", job)]
     assert without_keys(files) == [f"results/datasets/{dataset}/KEY/{file}" for file in read]
-    assert {*campaign.dataset(job), *campaign.mean(job)} <= {*campaign.shown_of_datasets}
+    assert {*of_dataset} <= {*campaign.shown_of_datasets}
     base = campaign.base(Wildcards(dataset=dataset))
     assert without_keys(base) == (["results/datasets/own/KEY/prepared"] if dataset == "few" else [])
     pictures = [file for file in campaign.shown_of_datasets if file.endswith(".png")]

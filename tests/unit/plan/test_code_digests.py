@@ -31,7 +31,7 @@ RECIPE = RECIPES["mnist-mlp-keras"]
 NOT_DECLARED = {
     "trainmark/errors.py": "error messages, and the exit status of a script that fails",
     "trainmark/console.py": "progress and messages on the terminal",
-    "trainmark/session.py": "what a job gets of the machine, which its record holds",
+    "trainmark/session/*": "what a job gets of the machine, which its record holds",
     "trainmark/config/*": "the checked config; a job lists the values that it depends on",
     "trainmark/plan/*": "which jobs there are, and what each depends on",
     "trainmark/cluster/*": "where a job runs, which its record holds",

@@ -15,6 +15,7 @@ from trainmark.plan import jobs
 from trainmark.plan.code_digests import run_code
 from trainmark.plan.jobs import Folder, make_plan
 from trainmark.plan.matrix import with_devices
+from trainmark.plan.own_data import own_data
 from trainmark.plan.products import MANIFEST
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
@@ -37,7 +38,7 @@ def files_of(plan):
     """The paths of all results of a plan: by kind, and by name."""
     files = {kind: {name: one["file"] for name, one in plan[kind].items()} for kind in ("certificates", "evaluations")}
     files |= {kind: {name: one["folder"] for name, one in plan[kind].items()} for kind in ("datasets", "commands")}
-    tunings = {of: job["files"].get("tuning") for of, job in plan["jobs"].items()}
+    tunings = {of: tuple(job["files"].get("tuning", ())) for of, job in plan["jobs"].items()}
     return files | {"runs": plan["records"], "tunings": tunings}
 
 
@@ -92,7 +93,7 @@ def test_further_trainers_change_no_run_and_each_evaluates_the_one_before():
 def test_a_timing_belongs_to_tuned_loops():
     other = changed(plan_of(), not_timed := plan_of(config_of(**BASE, time_tuning=False)))
     assert {Trainer.parse(name.split("/")[3]).loop for name in other["runs"]} == {"tuned"}
-    assert set(files_of(not_timed)["tunings"].values()) == {None}
+    assert set(files_of(not_timed)["tunings"].values()) == {()}
 
 
 def test_another_name_of_an_experiment_is_another_experiment():
@@ -161,14 +162,15 @@ def entries_of(folder):
     }
 
 
-def on_own_data(entries, **options):
+def on_own_data(entries, earlier=None):
     """The plan of runs on images, on a choice of their classes, on arrays and on files that are fetched."""
     common = {"frameworks": ["chainer"], "devices": ["cpu"], "epochs": [1], "repeats": 1}
     experiments = {
         "photos": common | {"recipes": ["imagenet-nin"], "datasets": ["images", "few"]},
         "grey": common | {"recipes": ["mnist-mlp-flux"], "datasets": ["arrays", "fetched"]},
     }
-    return plan_of(load_config([], {"experiments": experiments, "datasets": entries}), **options)
+    config, catalogue = load_config([], {"experiments": experiments, "datasets": entries})
+    return plan_of((config, catalogue), own=own_data(config, catalogue, earlier or {}))
 
 
 def at(name, **changes):

@@ -71,6 +71,8 @@ def test_a_job_reads_what_was_planned_and_the_secret_stays(tmp_path):
     assert position_in_order(RUN, {"order": ["x"]}) is None
     with pytest.raises(DataError, match=f"has no job e/r/d/t; it has small/.*{OF}"):
         job_of(plan, path, "e/r/d/t")
+    with pytest.raises(DataError, match=f"found {OF}/epochs-x/repeat-1; allowed: the id of a run"):
+        run_of(plan, path, f"{OF}/epochs-x/repeat-1")
 
 
 def test_a_job_whose_code_was_edited_since_is_refused():

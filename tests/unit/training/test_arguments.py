@@ -66,7 +66,7 @@ def test_what_is_not_planned_is_refused(parsed, read, script, given):
 def test_a_job_of_a_plan_that_another_call_has_replaced_is_refused(parsed, tmp_path):
     tuning = "tuning/e/mnist-mlp-flux/digits/chainer-cpu/{}.json"
     planned, earlier = tuning.format("0" * 8 + "-" + "0" * 8), tuning.format("1" * 8 + "-" + "0" * 8)
-    write_job(tmp_path, OF, {"tuning": planned}, {"seed": 1}, {})
+    write_job(tmp_path, OF, {"tuning": [planned]}, {"seed": 1}, {})
     planned_job(parsed(time_tuning, "--out", planned))
     with pytest.raises(DataError, match="was planned by an earlier call of snakemake"):
         planned_job(parsed(time_tuning, "--out", earlier))

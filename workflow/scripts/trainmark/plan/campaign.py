@@ -5,7 +5,6 @@ import shlex
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase as fnmatch
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from trainmark.config.load import keys_that_decide
@@ -117,7 +116,7 @@ class Campaign:
     @property
     def tunings(self) -> list[str]:
         """The timed tunings: one per tuned trainer of a group."""
-        return self._paths(one["files"]["tuning"] for one in self.plan["jobs"].values() if one["files"].get("tuning"))
+        return self._paths(file for one in self.plan["jobs"].values() for file in one["files"].get("tuning", ()))
 
     def _paths(self, files: Iterable[str]) -> list[str]:
         return [f"{RESULTS}/{file}" for file in files]
@@ -184,36 +183,19 @@ class Campaign:
         job: dict[str, Any] = self.plan["jobs"][of_trainer(wildcards)]
         return job
 
-    def dataset(self, wildcards: Wildcards) -> list[str]:
-        """The prepared dataset that a training reads."""
-        return self._paths([self.job(wildcards)["files"]["prepared"]])
+    def reads(self, name: str, wildcards: Wildcards) -> list[str]:
+        """What a job with a trainer reads under a name.
 
-    def mean(self, wildcards: Wildcards) -> list[str]:
-        """The mean image that a training reads; an empty list for texts."""
-        return self._paths(filter(None, [self.job(wildcards)["files"]["mean"]]))
-
-    def packed(self, wildcards: Wildcards) -> list[str]:
-        """The packed images that a training reads, if its loader asks for them."""
-        folder = self.job(wildcards)["files"]["packed"]
-        return self._paths(packed_in(str(Path(folder).parent))) if folder else []
-
-    def weights(self, wildcards: Wildcards) -> list[str]:
-        """The file of weights that a training starts from; an empty list for drawn weights."""
-        file = initial_weights_file(self.job(wildcards)["settings"])
-        return [str(file)] if file else []
-
-    def tuning(self, wildcards: Wildcards) -> list[str]:
-        """The timed tuning that a run reads; an empty list for a stock loop, or if nothing is timed."""
-        return self._paths(filter(None, [self.job(wildcards)["files"]["tuning"]]))
-
-    def gpu_check(self, wildcards: Wildcards) -> list[str]:
-        """The check of a framework on the GPU, which its runs on the GPU wait for."""
-        trainer = trainer_of(wildcards)
-        return [GPU_CHECK_FILE.format_map(trainer._asdict())] if trainer.device == "gpu" else []
-
-    def sources(self, wildcards: Wildcards) -> list[str]:
-        """The list of the files that are fetched for a command."""
-        return self._paths([self.job(wildcards)["files"]["sources"]])
+        prepared, mean, packed: of its dataset; no mean image of texts, and packed images if its loader asks for them.
+        tuning: the timed tuning of a tuned loop. sources: the list of the files that are fetched for a command.
+        weights: the file that it starts from. gpu_check: the check of its framework, which runs on the GPU wait for.
+        """
+        job, trainer = self.job(wildcards), trainer_of(wildcards)
+        if name == "weights":
+            return [str(file)] if (file := initial_weights_file(job["settings"])) else []
+        if name == "gpu_check":
+            return [GPU_CHECK_FILE.format_map(trainer._asdict())] if trainer.device == "gpu" else []
+        return self._paths(job["files"][name])
 
     def traces(self, wildcards: Wildcards) -> list[str]:
         """The traces of all trainers of a certificate."""

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.config.load import keys_that_decide
-from trainmark.console import say_when_long
-from trainmark.datasets.catalogue import images_folder, kind_of, own_files
+from trainmark.datasets.catalogue import kind_of
 from trainmark.files.checksums import sha256_of
-from trainmark.files.system_files import is_added_by_system
 from trainmark.plan.code_digests import digest, preparing_digest, run_code
 from trainmark.plan.keys import KEY_DIGITS, deciding, key_of, short_digest
-from trainmark.plan.matrix import certified_groups, expand_runs, trained_order
+from trainmark.plan.matrix import certified_groups, datasets_of, expand_runs, trained_order
 from trainmark.plan.products import (
     CERTIFICATE,
     COMMAND,
@@ -29,6 +27,7 @@ from trainmark.plan.products import (
     RESULTS,
     TUNING,
     mean_in,
+    packed_in,
     prepared_in,
 )
 from trainmark.plan.run import Run, of_trainer
@@ -86,7 +85,7 @@ def make_plan(
     *,
     missing: Mapping[str, str] | None = None,
     again: Collection[str] = (),
-    earlier: Mapping | None = None,
+    own: Mapping[str, list] | None = None,
     folder: Folder = Folder(),
 ) -> dict[str, Any]:
     """Return the plan: the config, the runs, and the jobs with the paths of what they make.
@@ -94,14 +93,13 @@ def make_plan(
     config: with defaults and resolved devices.
     missing: the reason why a run has no record, by run id. It is planned, but not in the tables.
     again: ids of the runs that are trained again although they have records.
-    earlier: an earlier plan, which knows the files of the user's that were not changed since.
+    own: what the user's folders hold (`own_data`), by dataset.
     """
     runs, left_out = expand_runs(config), missing or {}
     left = [run for run in runs if run.id not in left_out]
-    used = {run.dataset for run in runs if run.trainer.framework != FRAMEWORK} | set(config["prepare"])
     datasets: dict[str, dict] = {}
-    for name in sorted(used):
-        _add_dataset(name, catalogue, datasets, (earlier or {}).get("datasets", {}), folder)
+    for name in datasets_of(config, catalogue):
+        _add_dataset(name, catalogue, datasets, own or {}, folder)
     commands = {
         f"{name}/{command}": _fetched(name, command, experiment["commands"][command], folder)
         for name, experiment in config["experiments"].items()
@@ -140,19 +138,18 @@ def make_plan(
 # --- datasets and commands ----------------------------------------------------------------------------------------
 
 
-def _add_dataset(name: str, catalogue: Mapping, datasets: dict, earlier: Mapping, folder: Folder) -> None:
+def _add_dataset(name: str, catalogue: Mapping, datasets: dict, own: Mapping, folder: Folder) -> None:
     """Add a dataset and the one that it takes its classes from. datasets: entries of the plan, by name."""
     if name in datasets:
         return
     entry = {key: value for key, value in catalogue[name].items() if key != "packed"}
     of = entry.get("of")
     if of:
-        _add_dataset(of, catalogue, datasets, earlier, folder)
-    own = _own_files(name, catalogue, earlier.get(name, {}).get("own", []))
+        _add_dataset(of, catalogue, datasets, own, folder)
     content = {key: value for key, value in entry.items() if key not in WITHOUT_EFFECT}
     content["files"] = [_content_of(file) for file in entry.get("files", [])]
     made = {"name": name, "entry": content, "of": datasets[of]["content"] if of else None}
-    made["own"] = [[one["name"], one["sha256"]] for one in own]
+    made["own"] = [[one["name"], one["sha256"]] for one in own.get(name, ())]
     code = [preparing_digest(entry["format"]), digest("mean_image"), digest("pack")]
     # The prepared form holds these, and paths in the folder and in the prepared form of the other dataset.
     where = {"made": made, "title": entry["title"], "folder": entry.get("folder"), "of": of and datasets[of]["folder"]}
@@ -166,7 +163,7 @@ def _add_dataset(name: str, catalogue: Mapping, datasets: dict, earlier: Mapping
         "entry": entry,
         "of": datasets[of]["folder"] if of else None,
         "packed": bool(catalogue[name].get("packed")),
-        "own": own,
+        "own": own.get(name, []),
     }
 
 
@@ -174,59 +171,6 @@ def _content_of(file: Mapping) -> dict:
     """Return what decides the content of a file that is fetched: its address only if it has no checksum."""
     has_checksum = {"sha256", "md5"} & file.keys()
     return {key: value for key, value in file.items() if not (has_checksum and key == "urls")}
-
-
-def _own_files(name: str, catalogue: Mapping, earlier: Iterable[Mapping]) -> list[dict[str, Any]]:
-    """Return what decides the content of the user's folder of a dataset: the SHA-256 of arrays and lists, the names and
-    sizes of images. Empty for other datasets.
-
-    earlier: what an earlier plan knew. It is taken as long as sizes and times are the same, and without the folder.
-    """
-    known = {(one["file"], json.dumps(one["state"])): one for one in earlier}
-    found = []
-    for file in own_files(name, catalogue):
-        stat = os.stat(file)
-        one = {"name": os.path.basename(file), "file": file, "state": [stat.st_size, stat.st_mtime_ns]}
-        found.append(known.get((file, json.dumps(one["state"]))) or {**one, "sha256": _sha256_of(Path(file))})
-    if images := images_folder(catalogue[name]):
-        same = [one for one in earlier if one["file"] == str(images) and _is_as_before(one["state"])]
-        found += same or [_listed(images)]
-    return list(map(dict, found or earlier))
-
-
-def _sha256_of(file: Path) -> str:
-    with say_when_long(f"reading {file}"):
-        return sha256_of(file)
-
-
-def _listed(folder: Path) -> dict[str, Any]:
-    """Return the digest of the names and sizes of all files in a folder, and the time of each folder in it.
-
-    As where images are listed, links are followed, and hidden files and those that systems add do not count.
-    """
-    sizes: dict[str, int | None] = {}
-    times: dict[str, int] = {}
-
-    def look_into(path: str, above: tuple[str, ...]) -> None:
-        if (real := os.path.realpath(path)) in above:
-            return
-        times[path] = os.stat(path).st_mtime_ns
-        for one in os.scandir(path):
-            if one.name.startswith(".") or is_added_by_system(one.name):
-                continue
-            if one.is_dir():
-                look_into(one.path, (*above, real))
-            else:
-                sizes[os.path.relpath(one.path, folder)] = one.stat().st_size if one.is_file() else None
-
-    with say_when_long(f"listing {folder}"):
-        look_into(str(folder), ())
-    return {"name": "", "file": str(folder), "state": times, "sha256": short_digest(sizes)}
-
-
-def _is_as_before(times: Mapping[str, int]) -> bool:
-    """Return whether no file was added to these folders, or removed: the time of one would have changed."""
-    return all(os.path.isdir(path) and os.stat(path).st_mtime_ns == changed for path, changed in times.items())
 
 
 def entry_to_fetch(entry: Mapping) -> dict:
@@ -256,9 +200,7 @@ def _job(run: Run, config: Mapping, datasets: Mapping, commands: Mapping, folder
     if run.trainer.framework == FRAMEWORK:
         command = experiment["commands"][run.recipe]
         inputs = {"recipe": command, "initial_weights_sha256": None, "dataset": None}
-        files: dict[str, str | None] = {
-            "sources": f"{commands[f'{run.experiment}/{run.recipe}']['folder']}/sources.json"
-        }
+        files = {"sources": [f"{commands[f'{run.experiment}/{run.recipe}']['folder']}/sources.json"]}
         return _plain({"settings": settings, "inputs": inputs, "code": code, "files": files})
     dataset = datasets[run.dataset]
     inputs = {
@@ -268,15 +210,15 @@ def _job(run: Run, config: Mapping, datasets: Mapping, commands: Mapping, folder
     }
     is_packed = experiment["loader"].get("store", "files") != "files" and dataset["kind"] == "image_lists"
     files = {
-        "prepared": prepared_in(dataset["folder"]),
-        "mean": None if dataset["kind"] == "tokens" else mean_in(dataset["folder"])[0],
-        "packed": f"{dataset['folder']}/packed" if is_packed else None,
-        "tuning": None,
+        "prepared": [prepared_in(dataset["folder"])],
+        "mean": [] if dataset["kind"] == "tokens" else mean_in(dataset["folder"])[:1],
+        "packed": packed_in(dataset["folder"]) if is_packed else [],
+        "tuning": [],
     }
     job = _plain({"settings": settings, "inputs": inputs, "code": {**code, "dataset": dataset["code"]}, "files": files})
     if is_timed(run.experiment, run.trainer, config):
         made = {"trainer": of_trainer(run), "settings": job["settings"], "inputs": job["inputs"]}
-        job["files"]["tuning"] = folder.find(TUNING, vars(run), made, deciding(job["code"]))
+        job["files"]["tuning"] = [folder.find(TUNING, vars(run), made, deciding(job["code"]))]
     return job
 
 

@@ -87,7 +87,7 @@ def _named(plan: Mapping) -> Iterator[str]:
     yield from (_without_attempt(str(Path(record).parent)) for record in plan["records"].values())
     yield from (one["file"] for part in ("certificates", "evaluations") for one in plan[part].values())
     yield from (one["folder"] for part in ("datasets", "commands") for one in plan[part].values())
-    yield from filter(None, (job["files"].get("tuning") for job in plan["jobs"].values()))
+    yield from (file for job in plan["jobs"].values() for file in job["files"].get("tuning", ()))
 
 
 def _without_attempt(path: str) -> str:

@@ -13,6 +13,7 @@ from trainmark.datasets.catalogue import known_formats, own_files
 from trainmark.datasets.fetching.addresses import in_mirror, is_web, path_of
 from trainmark.errors import did_you_mean
 from trainmark.files.checksums import expected_checksum, has_checksum, sha256_of
+from trainmark.plan.matrix import datasets_of
 from trainmark.plan.products import COMMAND, DATASET, MANIFEST, RESULTS, raw_folder
 from trainmark.recipes.command import script_of
 
@@ -61,10 +62,7 @@ def _script_problem(command: Mapping, here: bool) -> str | None:
 
 
 def _datasets(config: dict, catalogue: dict, here: bool) -> Iterator[Finding]:
-    names = {name for settings in config["experiments"].values() for name in settings["datasets"]}
-    names |= set(config["prepare"])
-    names |= {catalogue[name]["of"] for name in names if "of" in catalogue[name]}
-    for name in sorted(names):
+    for name in datasets_of(config, catalogue):
         entry = catalogue[name]
         if "folder" in entry:
             prepared = f"{DATASET.format(dataset=name, key='*')}/prepared/{MANIFEST}"

@@ -83,6 +83,13 @@ def why_no_verdict(name: str, experiment: Mapping) -> str:
     return ""
 
 
+def datasets_of(config: Mapping, catalogue: Mapping) -> list[str]:
+    """Return the datasets of a config, with those that they take their classes from."""
+    names = {name for experiment in config["experiments"].values() for name in experiment["datasets"]}
+    names |= set(config["prepare"])
+    return sorted(names | {catalogue[name]["of"] for name in names if "of" in catalogue[name]})
+
+
 def certified_groups(runs: Iterable[Run]) -> dict[tuple[str, str, str], list[Trainer]]:
     """Return the trainers of each group that has at least two of them. Commands are not certified.
 

@@ -2,6 +2,7 @@
 
 import json
 import platform
+import re
 import secrets
 from argparse import ArgumentParser
 from collections.abc import Mapping
@@ -131,17 +132,20 @@ def job_of(plan: Mapping, path: Path, of: str) -> TrainerJob:
     except KeyError as error:
         raise DataError(f"{path} has no job {of}; it has {', '.join(plan['jobs']) or 'none'}") from error
     experiment, recipe, dataset, trainer = of.split("/")
-    files = {key: path.parent / file for key, file in job["files"].items() if file}
+    first = {name: path.parent / files[0] for name, files in job["files"].items() if files}
+    if "packed" in first:
+        first["packed"] = first["packed"].parent
     names = (experiment, recipe, dataset, Trainer.parse(trainer))
-    return TrainerJob(*names, job["settings"], job["inputs"], job["code"], **files)
+    return TrainerJob(*names, job["settings"], job["inputs"], job["code"], **first)
 
 
 def run_of(plan: Mapping, path: Path, run_id: str) -> tuple[Run, TrainerJob]:
     """Return a run by its id, and its job. Raises DataError if the plan has none."""
-    of, epochs, repeat = run_id.rsplit("/", 2)
+    of, _, numbers = run_id.partition("/epochs-")
     job = job_of(plan, path, of)
-    numbers = int(epochs.removeprefix("epochs-")), int(repeat.removeprefix("repeat-"))
-    return Run(job.experiment, job.recipe, job.dataset, job.trainer, *numbers), job
+    if not (written := re.fullmatch("([0-9]+)/repeat-([0-9]+)", numbers)):
+        raise DataError(f"found {run_id}; allowed: the id of a run, such as {of}/epochs-1/repeat-1")
+    return Run(job.experiment, job.recipe, job.dataset, job.trainer, *map(int, written.groups())), job
 
 
 def position_in_order(run: Run, plan: Mapping) -> dict | None:

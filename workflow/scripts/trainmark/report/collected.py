@@ -52,8 +52,9 @@ def collected(plan: Mapping, folder: Path) -> tuple[dict[str, Table], dict[str, 
     check_certificates(certificates, records.values())
     evaluations = {of: read_evaluation(folder / one["file"]) for of, one in plan["evaluations"].items()}
     check_evaluations(evaluations, records.values())
-    timed = {of: plan["jobs"][of]["files"].get("tuning") for of in dict.fromkeys(map(of_trainer, runs_of_records))}
-    tunings = {of: read_tuning(folder / file) for of, file in timed.items() if file}
+    of_runs = dict.fromkeys(map(of_trainer, runs_of_records))
+    timed = {of: file for of in of_runs for file in plan["jobs"][of]["files"].get("tuning", ())}
+    tunings = {of: read_tuning(folder / file) for of, file in timed.items()}
     check_tunings(tunings, records.values())
     runs = tables.runs_table(records, plan["order"], evaluations.values(), plan["config"]["prices"])
     wrong = wrong_pairs(records, certificates, evaluations.values())

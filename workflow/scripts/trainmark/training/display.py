@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # it brings numpy, which reads its number of threads when it 
 class RunDisplay:
     """Prints a line at the start and at the end of a run and, on a terminal, a progress bar in between.
 
-    In a workflow it prints none of these, because the workflow shows the progress (plan/display.py). The log always
+    In a workflow it prints none of these, because the workflow shows the progress (session/display.py). The log always
     contains a line for each epoch.
 
     order: position of the run in its workflow; None if there is no workflow.

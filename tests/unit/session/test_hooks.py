@@ -13,9 +13,9 @@ from campaigns import GROUP, TRAINER, campaign_of, config_of
 
 from trainmark.errors import WORKFLOW_VARIABLE, BusyError, DataError, DeviceError
 from trainmark.frameworks.registry import check_installed
-from trainmark.plan import hooks
-from trainmark.plan.display import Failure
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, read_plan
+from trainmark.session import hooks
+from trainmark.session.display import Failure
 from trainmark.tables.missing import missing_lines
 
 CHAINER = GROUP | TRAINER

@@ -21,13 +21,13 @@ from typing import Any
 from trainmark import errors
 from trainmark.console import CLEAR_LINE, Terminal, in_words, print_line
 from trainmark.machine.disturbance import FOREIGN_LOAD, MOST_PROGRAMS, mostly
-from trainmark.plan import internals
-from trainmark.plan.environments import where_to_add
-from trainmark.plan.forecast import Forecast
-from trainmark.plan.internals import Call
 from trainmark.plan.products import CERTIFICATE, RECORD, RESULTS, TRAINING_RULES
 from trainmark.plan.run import RUN_FOLDER, trainer_in
 from trainmark.records.sentences import pair_lines, run_sentence
+from trainmark.session import internals
+from trainmark.session.environments import where_to_add
+from trainmark.session.forecast import Forecast
+from trainmark.session.internals import Call
 
 REFRESH_SECONDS = 1.0
 """Time between two updates of the bar. It is long because drawing takes CPU time from the runs being timed."""

@@ -14,10 +14,18 @@ from trainmark.config.load import default_config, load_config, read_documents
 from trainmark.console import Terminal, print_line
 from trainmark.errors import ADVICE, ConfigError, TrainmarkError, in_one_sentence
 from trainmark.machine.gpus import find_gpus
-from trainmark.plan import internals, products
+from trainmark.plan import products
 from trainmark.plan.campaign import Campaign, Wildcards, option, trainer_of
-from trainmark.plan.display import CHECKING_CLAIMS, WorkflowDisplay, show_workflow
-from trainmark.plan.environments import (
+from trainmark.plan.jobs import Folder, make_plan
+from trainmark.plan.kept import runs_to_repeat, why_trained
+from trainmark.plan.local_files import with_local_files
+from trainmark.plan.matrix import asks_for_gpus, with_devices
+from trainmark.plan.own_data import own_data
+from trainmark.plan.plan_file import PARTIAL_VARIABLE, plan_if_there, read_plan, refuse_other_folders
+from trainmark.plan.products import PLAN_FILE
+from trainmark.session import internals
+from trainmark.session.display import CHECKING_CLAIMS, WorkflowDisplay, show_workflow
+from trainmark.session.environments import (
     conda_file,
     environment_of,
     environment_of_command,
@@ -26,12 +34,6 @@ from trainmark.plan.environments import (
     put_python_on_path,
     required_image,
 )
-from trainmark.plan.jobs import Folder, make_plan
-from trainmark.plan.kept import runs_to_repeat, why_trained
-from trainmark.plan.local_files import with_local_files
-from trainmark.plan.matrix import asks_for_gpus, with_devices
-from trainmark.plan.plan_file import PARTIAL_VARIABLE, plan_if_there, read_plan, refuse_other_folders
-from trainmark.plan.products import PLAN_FILE
 from trainmark.variant import split_name
 
 THREADS = {"cpu": 2, "gpu": 4}
@@ -97,7 +99,7 @@ class Session:
             )
         self.default_config = str(default_config())
         self._terminal = Terminal(sys.stderr)  # writes on after its pipe has ended (snakemake ... 2>&1 | head)
-        self._partial = PARTIAL_VARIABLE in os.environ  # tables and report after jobs that failed (plan/hooks.py)
+        self._partial = PARTIAL_VARIABLE in os.environ  # tables and report after jobs that failed (session/hooks.py)
         self._gpu_found = False
         self._display: WorkflowDisplay | None = None
         self._lock: ExitStack | None = None
@@ -122,15 +124,15 @@ class Session:
         )
         config = with_devices(self._config, self._gpu_found)
         earlier, folder = plan_if_there(Path(PLAN_FILE)), Folder(any_code=config["any_code"])
+        own = own_data(config, catalogue, earlier)
         missing = earlier["missing"] if self._partial else {}
-        plan = make_plan(config, catalogue, missing=missing, earlier=earlier, folder=folder)
+        plan = make_plan(config, catalogue, missing=missing, own=own, folder=folder)
         if not self._partial and (again := runs_to_repeat(plan, config, self._terminal)):
-            plan = make_plan(config, catalogue, again=again, earlier=plan, folder=folder)
+            plan = make_plan(config, catalogue, again=again, own=own, folder=folder)
         campaign = Campaign(plan, config["only"])
         if campaign.only and not campaign.chosen:
-            raise ConfigError(
-                f"only: found {campaign.only[0]}; allowed: a pattern of run ids, such as {plan['order'][0]}"
-            )
+            such_as = f", such as {plan['order'][0]}" if plan["order"] else "; this config has no runs"
+            raise ConfigError(f"only: found {campaign.only[0]}; allowed: a pattern of run ids{such_as}")
         return campaign
 
     def _show(self) -> None:
@@ -224,9 +226,9 @@ class Session:
         """Return a function that gives a job this amount of a resource for each of its workers."""
         return lambda wildcards: amount * trainer_of(wildcards).workers
 
-    def framework_environment(self, wildcards: Wildcards) -> str:
-        """Return the conda file of a framework's job."""
-        return str(conda_file(environment_of(trainer_of(wildcards))))
+    def framework_environment(self, wildcards: Wildcards) -> str | None:
+        """Return the conda file of a framework's job. It is not asked for where Snakemake provides no software."""
+        return str(conda_file(environment_of(trainer_of(wildcards)))) if self._call.deployment else None
 
     def framework_image(self, wildcards: Wildcards) -> str | None:
         """Return the container image of a framework's job."""
@@ -290,7 +292,7 @@ class Session:
         """
         if self._lock:  # called already: the workflow that uses this module also calls its onstart
             return
-        from trainmark.plan.hooks import start_workflow
+        from trainmark.session.hooks import start_workflow
 
         gc.freeze()
         gc.enable()
@@ -313,7 +315,7 @@ class Session:
 
     def finish(self) -> None:
         """Print the results after the last job, if none failed."""
-        from trainmark.plan.hooks import print_results
+        from trainmark.session.hooks import print_results
 
         if self._display:  # a module has none
             self._display.stop()
@@ -324,7 +326,7 @@ class Session:
 
         If only claims have failed, print the results.
         """
-        from trainmark.plan.hooks import finish_without, missing_runs, print_results
+        from trainmark.session.hooks import finish_without, missing_runs, print_results
 
         if not (self._display and self._lock):
             return

@@ -7,9 +7,9 @@ import pytest
 from campaigns import config_of
 from records_for_tests import place_of, record
 
-from trainmark.plan import forecast
-from trainmark.plan.forecast import RunTimes, estimate
 from trainmark.plan.matrix import expand_runs, why_no_verdict, with_devices
+from trainmark.session import forecast
+from trainmark.session.forecast import RunTimes, estimate
 
 
 @pytest.fixture

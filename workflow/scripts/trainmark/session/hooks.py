@@ -20,7 +20,6 @@ from trainmark.machine.gpus import no_gpu_message
 from trainmark.machine.locks import hold_directory
 from trainmark.machine.ranks import check_launcher
 from trainmark.plan.campaign import Campaign
-from trainmark.plan.display import Failure
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, plan_if_there, write_plan
 from trainmark.plan.products import (
     MANIFEST,
@@ -33,6 +32,7 @@ from trainmark.plan.products import (
     prepared_in,
 )
 from trainmark.plan.run import trainer_in
+from trainmark.session.display import Failure
 from trainmark.variant import split_name
 
 PAGE = f"{RESULTS}/report/index.html"

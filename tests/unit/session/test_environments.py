@@ -9,8 +9,8 @@ import pytest
 
 from trainmark.errors import IMAGE_VARIABLE, DeploymentError
 from trainmark.machine import provenance
-from trainmark.plan import environments
-from trainmark.plan.environments import (
+from trainmark.session import environments
+from trainmark.session.environments import (
     BIND_VARIABLES,
     environment_of_command,
     image_of,

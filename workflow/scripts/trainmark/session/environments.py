@@ -12,7 +12,7 @@ from trainmark.config.load import REPOSITORY
 from trainmark.config.strict_yaml import read_yaml
 from trainmark.errors import IMAGE_VARIABLE, DeploymentError
 from trainmark.machine.variables import unset_settings
-from trainmark.plan.internals import Call
+from trainmark.session.internals import Call
 from trainmark.trainer import Trainer
 
 ENVIRONMENTS = REPOSITORY / "envs"

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from trainmark.console import CLEAR_LINE, Terminal
-from trainmark.plan.display import Forecast, WorkflowDisplay, last_error, show_workflow, tail
 from trainmark.plan.products import RECORD, RESULTS
 from trainmark.plan.run import RUN_FOLDER, Run
+from trainmark.session.display import Forecast, WorkflowDisplay, last_error, show_workflow, tail
 from trainmark.trainer import Trainer
 
 RUN = {
@@ -190,7 +190,7 @@ def test_the_sentence_of_a_log(text, sentence):
 
 
 def test_a_bar_with_what_is_done_and_left_and_under_way(monkeypatch):
-    monkeypatch.setattr("trainmark.plan.display.REFRESH_SECONDS", 0.01)
+    monkeypatch.setattr("trainmark.session.display.REFRESH_SECONDS", 0.01)
     Path("job.log").write_text("training\nepoch 1: loss 3\n")
     workflow = Workflow(stream := Tty())
     workflow.display.start([RUN, RUN | {"repeat": "2"}])
@@ -212,7 +212,7 @@ def test_a_bar_with_what_is_done_and_left_and_under_way(monkeypatch):
 
 
 def test_no_bar_while_a_job_has_its_own(monkeypatch):
-    monkeypatch.setattr("trainmark.plan.display.REFRESH_SECONDS", 0.01)
+    monkeypatch.setattr("trainmark.session.display.REFRESH_SECONDS", 0.01)
     workflow = Workflow(stream := Tty(), colour=False)
     workflow.begin("download_dataset", {"dataset": "d"})
     workflow.display.start([])

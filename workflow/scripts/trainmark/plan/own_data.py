@@ -1,0 +1,73 @@
+"""The content of the folders of the user's that datasets are prepared from, as it is now."""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from trainmark.console import say_when_long
+from trainmark.datasets.catalogue import images_folder, own_files
+from trainmark.files.checksums import sha256_of
+from trainmark.files.system_files import is_added_by_system
+from trainmark.plan.keys import short_digest
+from trainmark.plan.matrix import datasets_of
+
+
+def own_data(config: Mapping, catalogue: Mapping, earlier: Mapping) -> dict[str, list[dict[str, Any]]]:
+    """Return what decides the content of the user's folder of each dataset of a config: the SHA-256 of arrays and
+    lists, the names and sizes of images. It is empty for a dataset without one.
+
+    earlier: an earlier plan. What it knew is taken as long as sizes and times are the same, and without the folder.
+    """
+    known = earlier.get("datasets", {})
+    names = datasets_of(config, catalogue)
+    return {name: _content(name, catalogue, known.get(name, {}).get("own", [])) for name in names}
+
+
+def _content(name: str, catalogue: Mapping, earlier: Iterable[Mapping]) -> list[dict[str, Any]]:
+    known = {(one["file"], json.dumps(one["state"])): one for one in earlier}
+    found = []
+    for file in own_files(name, catalogue):
+        stat = os.stat(file)
+        one = {"name": os.path.basename(file), "file": file, "state": [stat.st_size, stat.st_mtime_ns]}
+        found.append(known.get((file, json.dumps(one["state"]))) or {**one, "sha256": _sha256_of(Path(file))})
+    if images := images_folder(catalogue[name]):
+        same = [one for one in earlier if one["file"] == str(images) and _is_as_before(one["state"])]
+        found += same or [_listed(images)]
+    return list(map(dict, found or earlier))
+
+
+def _sha256_of(file: Path) -> str:
+    with say_when_long(f"reading {file}"):
+        return sha256_of(file)
+
+
+def _listed(folder: Path) -> dict[str, Any]:
+    """Return the digest of the names and sizes of all files in a folder, and the time of each folder in it.
+
+    As where images are listed, links are followed, and hidden files and those that systems add do not count.
+    """
+    sizes: dict[str, int | None] = {}
+    times: dict[str, int] = {}
+
+    def look_into(path: str, above: tuple[str, ...]) -> None:
+        if (real := os.path.realpath(path)) in above:
+            return
+        times[path] = os.stat(path).st_mtime_ns
+        for one in os.scandir(path):
+            if one.name.startswith(".") or is_added_by_system(one.name):
+                continue
+            if one.is_dir():
+                look_into(one.path, (*above, real))
+            else:
+                sizes[os.path.relpath(one.path, folder)] = one.stat().st_size if one.is_file() else None
+
+    with say_when_long(f"listing {folder}"):
+        look_into(str(folder), ())
+    return {"name": "", "file": str(folder), "state": times, "sha256": short_digest(sizes)}
+
+
+def _is_as_before(times: Mapping[str, int]) -> bool:
+    """Return whether no file was added to these folders, or removed: the time of one would have changed."""
+    return all(os.path.isdir(path) and os.stat(path).st_mtime_ns == changed for path, changed in times.items())
