@@ -19,6 +19,9 @@ SHARED = 3
 """Two runs may share fewer values by chance: about one of a million pairs of runs has the same time of an epoch, on a
 clock in nanoseconds, and as many the same loss of a step, in float32."""
 
+MOST_RUNS = 100
+"""If more runs have the same value, so many of them are compared in pairs: the number of pairs grows with its square."""
+
 
 def check_separate(records: Mapping[str, Mapping]) -> None:
     """Raise RecordError if two runs held the same CPUs at once, or if one has times or losses of another.
@@ -53,7 +56,7 @@ def _copied(records: Mapping[str, Mapping]) -> Iterator[tuple[str, str, str]]:
                 paths.setdefault(value, []).append(path)
     shared: Counter[tuple[str, str, str]] = Counter()
     for (what, count, *_), of_value in paths.items():
-        for pair in combinations(of_value, 2):
+        for pair in combinations(of_value[:MOST_RUNS], 2):
             shared[*pair, what] += count
     for (first, second, what), count in shared.items():
         if count >= SHARED and (what == TIMES or _draw_differently(records[first], records[second])):
@@ -67,7 +70,8 @@ def _values(record: Mapping) -> Iterator[tuple]:
     ones, and test losses that do not change are no run's own.
     """
     run, curves = record["run"], record["curves"]
-    yield TIMES, 1, 0, record["result"]["first_step_seconds"]
+    if (first_step_seconds := record["result"]["first_step_seconds"]) is not None:
+        yield TIMES, 1, 0, first_step_seconds
     tested = Counter(entry["evaluations"]["test"]["loss"] for entry in curves)
     for entry in curves:
         place, test_loss = (run["recipe"], run["dataset"], entry["epoch"]), entry["evaluations"]["test"]["loss"]
