@@ -20,7 +20,7 @@ SHARED = 3
 clock in nanoseconds, and as many the same loss of a step, in float32."""
 
 MOST_RUNS = 100
-"""If more runs have the same value, so many of them are compared in pairs: the number of pairs grows with its square."""
+"""If more runs have the same value, so many of them are compared in pairs, whose number grows with its square."""
 
 
 def check_separate(records: Mapping[str, Mapping]) -> None:
