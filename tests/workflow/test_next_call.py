@@ -121,6 +121,11 @@ CHANGES = {
         None, {"frameworks": ["chainer", "keras-jax", "flax"]},
         {"train": 2, "trace_training": 3, "certify": 1, "evaluate_weights": 2, **TABLES},
     ),
+    "a framework without the mean image": (
+        lambda folder: [file.unlink() for file in folder.glob("results/datasets/*/*/mean.npy")],
+        {"frameworks": ["chainer", "keras-jax", "flax"]},
+        {"train": 2, "trace_training": 3, "certify": 1, "evaluate_weights": 2, "compute_mean_image": 1, **TABLES},
+    ),
     "a framework without data": (
         lambda folder: shutil.rmtree(folder / "results" / "datasets"),
         {"frameworks": ["chainer", "keras-jax", "flax"]},

@@ -413,6 +413,7 @@ def test_the_exit_status_is_0_only_without_problems(folder):
     assert (tampered.returncode, tampered.stderr) == (1, "")
     assert "\x1b" not in tampered.stdout
     assert tampered.stdout.splitlines()[0] == f"1 problem in {folder}"
+    assert "record: 4 checked, 1 wrong" in tampered.stdout.splitlines()
     assert tampered.stdout.splitlines()[1].startswith(str(folder / ONE))
 
 

@@ -28,8 +28,8 @@ def read_manifest(folder: Path) -> dict:
         expect_damage(error, folder)
         # The message does not advise to delete the folder: a typing error may have named one that holds other things.
         raise DataError(
-            f"{folder} holds no prepared dataset ({error}); give the folder results/datasets/<name>/prepared of one, "
-            "or run snakemake to prepare it"
+            f"{folder} holds no prepared dataset ({error}); give the folder results/datasets/<name>/<key>/prepared of "
+            "one, or run snakemake to prepare it, without this manifest.json if there is one"
         ) from error
     if not isinstance(manifest, dict) or not is_sealed(manifest):
         raise DataError(

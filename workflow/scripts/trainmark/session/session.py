@@ -162,8 +162,8 @@ class Session:
         """
         if PREVIEW_VARIABLE in os.environ or not (self._call.runs_jobs and self._call.plans_jobs):
             return False
-        files = (file, *self.campaign.evaluated_records.get(file, ()))
-        return all(os.path.exists(products.last_of(one)) for one in files)
+        files = (file, products.last_of(file), *self.campaign.evaluated_records.get(file, ()))
+        return all(map(os.path.exists, files))
 
     @property
     def asked_records(self) -> list[str]:
@@ -227,8 +227,9 @@ class Session:
         return lambda wildcards: amount * trainer_of(wildcards).workers
 
     def framework_environment(self, wildcards: Wildcards) -> str | None:
-        """Return the conda file of a framework's job. It is not asked for where Snakemake provides no software."""
-        return str(conda_file(environment_of(trainer_of(wildcards)))) if self._call.deployment else None
+        """Return the conda file of a framework's job; None, which costs no time, if jobs run in this environment."""
+        is_used = self._call.deployment or not self._call.runs_jobs  # such as with --containerize
+        return str(conda_file(environment_of(trainer_of(wildcards)))) if is_used else None
 
     def framework_image(self, wildcards: Wildcards) -> str | None:
         """Return the container image of a framework's job."""

@@ -72,7 +72,7 @@ class Verified:
             value, problem = None, f"{error.filename or file} is missing; run snakemake again, which makes it"
         except BROKEN as error:
             value, problem = None, f"{file}: can't be read as a {kind} ({type(error).__name__}: {error})"
-        self.counts[kind].update(checked=1, wrong=bool(problem))
+        self.counts[kind].update(checked=1, wrong=int(bool(problem)))
         self.problems += [problem] if problem else []
         return value
 
