@@ -9,12 +9,12 @@ from trainmark.errors import run_command
 from trainmark.machine.gpus import find_gpus
 from trainmark.machine.locks import hold_directory
 from trainmark.plan.jobs import Folder, make_plan
-from trainmark.plan.kept import unnamed
 from trainmark.plan.local_files import with_local_files
 from trainmark.plan.matrix import asks_for_gpus, with_devices
 from trainmark.plan.own_data import own_data
 from trainmark.plan.plan_file import read_plan
 from trainmark.plan.products import PLAN_FILE, RESULTS
+from trainmark.session.kept import unnamed
 
 
 def main() -> None:

@@ -17,7 +17,6 @@ from trainmark.machine.gpus import find_gpus
 from trainmark.plan import products
 from trainmark.plan.campaign import Campaign, Wildcards, option, trainer_of
 from trainmark.plan.jobs import Folder, make_plan
-from trainmark.plan.kept import runs_to_repeat, why_trained
 from trainmark.plan.local_files import with_local_files
 from trainmark.plan.matrix import asks_for_gpus, with_devices
 from trainmark.plan.own_data import own_data
@@ -34,6 +33,7 @@ from trainmark.session.environments import (
     put_python_on_path,
     required_image,
 )
+from trainmark.session.kept import runs_to_repeat, why_trained
 from trainmark.variant import split_name
 
 THREADS = {"cpu": 2, "gpu": 4}

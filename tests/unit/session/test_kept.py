@@ -10,7 +10,7 @@ from campaigns import campaign_of
 from records_for_tests import place_of, record
 
 from trainmark.errors import ConfigError
-from trainmark.plan.kept import runs_to_repeat, unnamed, why_trained
+from trainmark.session.kept import runs_to_repeat, unnamed, why_trained
 
 DISTURBED = ['{"disturbed": null}', json.dumps({"disturbed": {"causes": [1]}}), "{", "{}"]
 """Records of the first runs; the others have none."""
