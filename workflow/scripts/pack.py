@@ -10,11 +10,14 @@ from trainmark.datasets.images.lists import prepared_paths
 from trainmark.datasets.images.packed import pack
 from trainmark.errors import run_command
 from trainmark.machine.locks import cpus_beside_runs
+from trainmark.plan.own_data import check_own_data
+from trainmark.plan.plan_file import add_plan, read_plan
 
 
 def main() -> None:
     """Decode and resize the images of both splits, and write them as arrays."""
     parser = argparse.ArgumentParser(description=__doc__)
+    add_plan(parser)
     parser.add_argument("--dataset-folder", required=True, type=Path, help="folder of the prepared dataset")
     parser.add_argument("--workers", type=int, default=1, help="number of decoding threads")
     parser.add_argument("--out-folder", required=True, type=Path, help="output: folder for train.npy and test.npy")
@@ -27,6 +30,7 @@ def main() -> None:
             paths = prepared_paths(arguments.dataset_folder, split)
             title = f"{manifest['dataset']}: packing {split} images"
             pack(paths, store_file(arguments.out_folder, split), arguments.workers, title)
+        check_own_data(read_plan(arguments.plan), manifest["dataset"])
 
 
 if __name__ == "__main__":

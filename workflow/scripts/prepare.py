@@ -11,6 +11,7 @@ from trainmark.datasets.prepare import prepare, read_dataset
 from trainmark.datasets.samples import Folders
 from trainmark.errors import run_command
 from trainmark.machine.locks import cpus_beside_runs
+from trainmark.plan.own_data import check_own_data
 from trainmark.plan.plan_file import add_plan, read_plan
 from trainmark.plan.products import prepared_in
 
@@ -29,7 +30,8 @@ def main() -> None:
     )
     parser.add_argument("--log", required=True, type=Path, help="file for a copy of standard error")
     arguments = parser.parse_args()
-    planned, results = read_plan(arguments.plan)["datasets"][arguments.dataset], arguments.plan.parent
+    plan, results = read_plan(arguments.plan), arguments.plan.parent
+    planned = plan["datasets"][arguments.dataset]
     entry, of = planned["entry"], planned["of"]
     folder = results / "datasets" / arguments.dataset  # all keys share raw files and unpacked archives
     folders = Folders(folder / "raw", folder / "unpacked")
@@ -43,6 +45,7 @@ def main() -> None:
             dataset = read_dataset(folders, entry)
         sources = json.loads(arguments.sources.read_text())
         prepare(arguments.out_folder, arguments.dataset, entry, dataset, sources, arguments.workers)
+        check_own_data(plan, arguments.dataset)  # at the end, so that it knows of a change meanwhile
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,12 @@ from campaigns import config_of
 from records_for_tests import key_of_record, record
 
 from trainmark.config.load import load_config
+from trainmark.errors import DataError
 from trainmark.plan import jobs
 from trainmark.plan.code_digests import run_code
 from trainmark.plan.jobs import Folder, make_plan
 from trainmark.plan.matrix import with_devices
-from trainmark.plan.own_data import own_data
+from trainmark.plan.own_data import check_own_data, own_data
 from trainmark.plan.products import MANIFEST
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
@@ -236,6 +238,17 @@ def test_data_count_by_their_content(own, what, is_known):
     other = changed(before, on_own_data(entries, earlier=json.loads(json.dumps(before)) if is_known else None))
     assert {name.split("/")[2] for name in other.get("runs", ())} == {*trained.split()}
     assert {*other.get("datasets", ())} == {*prepared.split()}
+
+
+@pytest.mark.parametrize("what", ["nothing", "times", "an image more", "an array of the same size"])
+def test_a_job_refuses_data_that_changed_since_it_was_planned(own, what):
+    change, trained, _ = DATA[what]
+    entries = entries_of(own)
+    plan = json.loads(json.dumps(on_own_data(entries)))
+    change(own, entries)
+    for name in entries:
+        with pytest.raises(DataError, match="have changed since") if name in trained.split() else nullcontext():
+            check_own_data(plan, name)
 
 
 def test_data_that_are_gone_are_those_that_an_earlier_plan_knew(own):

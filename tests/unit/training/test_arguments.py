@@ -1,5 +1,6 @@
 """The arguments that scripts of jobs share: the plan, and the run or the trainer in it."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import train
 from harness import write_job
 
 from trainmark.errors import DataError
+from trainmark.plan.own_data import own_data
 from trainmark.plan.run import Run
 from trainmark.trainer import Trainer
 from trainmark.training.arguments import planned_job, planned_run
@@ -70,3 +72,17 @@ def test_a_job_of_a_plan_that_another_call_has_replaced_is_refused(parsed, tmp_p
     planned_job(parsed(time_tuning, "--out", planned))
     with pytest.raises(DataError, match="was planned by an earlier call of snakemake"):
         planned_job(parsed(time_tuning, "--out", earlier))
+
+
+@pytest.mark.parametrize(("read", "script"), [(planned_run, train), (planned_job, evaluate)])
+def test_images_that_changed_since_the_plan_was_made_are_refused(parsed, tmp_path, read, script):
+    images, plan = tmp_path / "images", tmp_path / "plan.json"
+    images.mkdir()
+    entry = {"format": "image_folder", "folder": str(images)}
+    own = own_data({"experiments": {}, "prepare": ["digits"]}, {"digits": entry}, {})["digits"]
+    dataset = {"kind": "image_lists", "entry": entry, "own": own}
+    plan.write_text(json.dumps(json.loads(plan.read_text()) | {"datasets": {"digits": dataset}}))
+    read(parsed(script))
+    (images / "1.png").touch()
+    with pytest.raises(DataError, match="have changed since this call"):
+        read(parsed(script))

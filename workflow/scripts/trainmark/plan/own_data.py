@@ -8,6 +8,7 @@ from typing import Any
 
 from trainmark.console import say_when_long
 from trainmark.datasets.catalogue import images_folder, own_files
+from trainmark.errors import DataError
 from trainmark.files.checksums import sha256_of
 from trainmark.files.system_files import is_added_by_system
 from trainmark.plan.keys import short_digest
@@ -23,6 +24,23 @@ def own_data(config: Mapping, catalogue: Mapping, earlier: Mapping) -> dict[str,
     known = earlier.get("datasets", {})
     names = datasets_of(config, catalogue)
     return {name: _content(name, catalogue, known.get(name, {}).get("own", [])) for name in names}
+
+
+def check_own_data(plan: Mapping, name: str) -> None:
+    """Raise DataError if the user's folder of a dataset holds other data than when the plan was made.
+
+    The paths of results name those data. A dataset that takes its classes from another one has the folder of that one.
+    """
+    planned = plan["datasets"][name]
+    if of := planned["entry"].get("of"):
+        check_own_data(plan, of)
+    if planned["own"]:
+        now = _content(name, {name: planned["entry"]}, planned["own"])
+        if [(one["name"], one["sha256"]) for one in now] != [(one["name"], one["sha256"]) for one in planned["own"]]:
+            raise DataError(
+                f"the data in {planned['entry']['folder']} have changed since this call of snakemake began; call it "
+                "again, and it prepares and trains with the data as they are now"
+            )
 
 
 def _content(name: str, catalogue: Mapping, earlier: Iterable[Mapping]) -> list[dict[str, Any]]:

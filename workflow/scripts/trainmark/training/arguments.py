@@ -6,13 +6,14 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from trainmark.console import redirect_output
 from trainmark.errors import DataError, DeviceError, why
 from trainmark.machine.ranks import Ranks, join_ranks, no_launcher
+from trainmark.plan.own_data import check_own_data
 from trainmark.plan.plan_file import TrainerJob, add_plan, job_of, read_plan, run_of
 from trainmark.plan.products import KEY
 from trainmark.plan.run import Run
@@ -39,21 +40,29 @@ def parse_job(parser: argparse.ArgumentParser, *, of_run: bool = False) -> argpa
 
 
 def planned_job(arguments: argparse.Namespace) -> tuple[TrainerJob, dict[str, Any]]:
-    """Return the job of a command line, and the plan. Raises DataError if there is none, or the code has changed."""
+    """Return the job of a command line, and the plan. Raises DataError if there is none, or code or data changed."""
     plan = read_plan(arguments.plan)
     job = job_of(plan, arguments.plan, arguments.job)
     job.check_code()
+    _check_images(job, plan)
     made = (plan["certificates"].get(job.group), plan["evaluations"].get(arguments.job), {"file": job.tuning})
     _check_key(arguments.out, [one["file"] for one in made if one and one["file"]])
     return job, plan
 
 
 def planned_run(arguments: argparse.Namespace) -> tuple[Run, TrainerJob, dict[str, Any]]:
-    """Return the run of a command line, its job and the plan. Raises DataError if there is none."""
+    """Return the run of a command line, its job and the plan. Raises DataError if there is none, or data changed."""
     plan = read_plan(arguments.plan)
     run, job = run_of(plan, arguments.plan, arguments.run)
+    _check_images(job, plan)
     _check_key(arguments.out, filter(None, [plan["records"].get(run.id)]))
     return run, job, plan
+
+
+def _check_images(job: TrainerJob, plan: Mapping) -> None:
+    """Raise DataError if the user's images have changed. Arrays, and what is packed, are copies of the data."""
+    if job.packed is None and plan.get("datasets", {}).get(job.dataset, {}).get("kind") == "image_lists":
+        check_own_data(plan, job.dataset)
 
 
 def _check_key(out: Path, planned: Iterable[Path | str]) -> None:
