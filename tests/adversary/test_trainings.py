@@ -112,7 +112,7 @@ def certified(tmp_path_factory):
         traces["faulty"] = traced(recipe, framework, name)
         group = ["--experiment", "e", "--recipe", recipe, "--dataset", "digits"]
         files = ["--traces", traces[right], traces["faulty"], "--out", folder / "certificate.json"]
-        command([SCRIPTS / "certify.py", *group, *files])
+        command([SCRIPTS / "certify.py", "--plan", plan, *group, *files])
         traces["faulty"].unlink()
         (found,) = json.loads((folder / "certificate.json").read_text())["pairs"]
         return found

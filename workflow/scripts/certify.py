@@ -6,13 +6,15 @@ from pathlib import Path
 
 from trainmark.errors import run_command
 from trainmark.machine.locks import cpus_beside_runs
-from trainmark.plan.code_digests import code_of_kind
+from trainmark.plan.code_digests import code_of_kind, digest, refuse_other_code
+from trainmark.plan.plan_file import add_plan, read_plan
 from trainmark.recipes.catalogue import RECIPES
 
 
 def main() -> None:
     """Read and compare the traces, write the certificate and print its result."""
     parser = argparse.ArgumentParser(description=__doc__)
+    add_plan(parser)
     parser.add_argument("--experiment", required=True, help="name of the experiment")
     parser.add_argument("--recipe", required=True, choices=RECIPES, help="name of the recipe")
     parser.add_argument("--dataset", required=True, help="name of the dataset")
@@ -20,6 +22,8 @@ def main() -> None:
     parser.add_argument("--traces", required=True, type=Path, nargs="+", help=traces_help)
     parser.add_argument("--out", required=True, type=Path, help="output: the certificate")
     arguments = parser.parse_args()
+    planned = read_plan(arguments.plan)["certificates"]["{experiment}/{recipe}/{dataset}".format_map(vars(arguments))]
+    refuse_other_code(digest("certify"), planned["made_by"])
     with cpus_beside_runs(1, f"certify {arguments.recipe}"):
         _certify(arguments)
 

@@ -11,7 +11,7 @@ from trainmark.datasets.prepared import read_manifest
 from trainmark.errors import run_command
 from trainmark.files.whole import written_whole
 from trainmark.machine.locks import cpus_beside_runs
-from trainmark.plan.own_data import check_own_data
+from trainmark.plan.own_data import check_dataset
 from trainmark.plan.plan_file import add_plan, read_plan
 
 
@@ -33,7 +33,7 @@ def main() -> None:
     name = read_manifest(arguments.dataset_folder)["dataset"]
     with keep_log(arguments.log), cpus_beside_runs(arguments.workers, f"averaging {name}"):
         mean = mean_of_dataset(arguments.dataset_folder, arguments.packed, arguments.workers)
-        check_own_data(read_plan(arguments.plan), name)
+        check_dataset(read_plan(arguments.plan), name)
         with written_whole(arguments.out) as part, open(part, "wb") as stream:
             np.save(stream, mean, allow_pickle=False)
         save_picture(mean, arguments.picture)

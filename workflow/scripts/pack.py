@@ -10,7 +10,7 @@ from trainmark.datasets.images.lists import prepared_paths
 from trainmark.datasets.images.packed import pack
 from trainmark.errors import run_command
 from trainmark.machine.locks import cpus_beside_runs
-from trainmark.plan.own_data import check_own_data
+from trainmark.plan.own_data import check_dataset
 from trainmark.plan.plan_file import add_plan, read_plan
 
 
@@ -30,7 +30,7 @@ def main() -> None:
             paths = prepared_paths(arguments.dataset_folder, split)
             title = f"{manifest['dataset']}: packing {split} images"
             pack(paths, store_file(arguments.out_folder, split), arguments.workers, title)
-        check_own_data(read_plan(arguments.plan), manifest["dataset"])
+        check_dataset(read_plan(arguments.plan), manifest["dataset"])
 
 
 if __name__ == "__main__":

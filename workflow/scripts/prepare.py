@@ -11,7 +11,7 @@ from trainmark.datasets.prepare import prepare, read_dataset
 from trainmark.datasets.samples import Folders
 from trainmark.errors import run_command
 from trainmark.machine.locks import cpus_beside_runs
-from trainmark.plan.own_data import check_own_data
+from trainmark.plan.own_data import check_dataset
 from trainmark.plan.plan_file import add_plan, read_plan
 from trainmark.plan.products import prepared_in
 
@@ -45,7 +45,7 @@ def main() -> None:
             dataset = read_dataset(folders, entry)
         sources = json.loads(arguments.sources.read_text())
         prepare(arguments.out_folder, arguments.dataset, entry, dataset, sources, arguments.workers)
-        check_own_data(plan, arguments.dataset)  # at the end, so that it knows of a change meanwhile
+        check_dataset(plan, arguments.dataset)  # at the end, so that it knows of a change meanwhile
 
 
 if __name__ == "__main__":

@@ -13,11 +13,11 @@ from records_for_tests import key_of_record, record
 
 from trainmark.config.load import load_config
 from trainmark.errors import DataError
-from trainmark.plan import jobs
+from trainmark.plan import code_digests, jobs
 from trainmark.plan.code_digests import run_code
 from trainmark.plan.jobs import Folder, make_plan
 from trainmark.plan.matrix import with_devices
-from trainmark.plan.own_data import check_own_data, own_data
+from trainmark.plan.own_data import check_dataset, check_own_data, own_data
 from trainmark.plan.products import MANIFEST
 from trainmark.plan.run import Run
 from trainmark.recipes.catalogue import RECIPES
@@ -251,6 +251,15 @@ def test_a_job_refuses_data_that_changed_since_it_was_planned(own, what):
             check_own_data(plan, name)
 
 
+@pytest.mark.parametrize("kind", ["prepare", "mean_image", "pack"])
+def test_a_job_of_a_dataset_refuses_code_that_changed_since_it_was_planned(monkeypatch, kind):
+    plan = plan_of()
+    check_dataset(plan, "digits")
+    edited_kind(monkeypatch, kind)
+    with pytest.raises(DataError, match="the code of trainmark has changed since"):
+        check_dataset(plan, "digits")
+
+
 def test_data_that_are_gone_are_those_that_an_earlier_plan_knew(own):
     before = on_own_data(entries_of(own))
     shutil.rmtree(own / "images")
@@ -271,6 +280,15 @@ def edited(monkeypatch, framework="chainer"):
     monkeypatch.setattr(jobs, "run_code", code)
 
 
+def edited_kind(monkeypatch, kind):
+    """Edit the code of a kind of job."""
+    real = code_digests.digest
+    for module in (jobs, code_digests):
+        monkeypatch.setattr(
+            module, "digest", lambda name, *more, **key: "e" * 16 if name == kind else real(name, *more, **key)
+        )
+
+
 def test_an_edited_adapter_changes_the_keys_of_its_own_results(monkeypatch):
     before = plan_of()
     edited(monkeypatch)
@@ -280,18 +298,18 @@ def test_an_edited_adapter_changes_the_keys_of_its_own_results(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("function", "argument", "kinds"),
+    ("kind", "kinds"),
     [
-        ("preparing_digest", "digits", RUNS | {"certificates", "datasets"}),
-        ("digest", "mean_image", RUNS | {"certificates", "datasets"}),
-        ("digest", "certify", {"certificates"}),
-        ("digest", "collect", set()),
+        ("prepare", RUNS | {"certificates", "datasets"}),
+        ("mean_image", RUNS | {"certificates", "datasets"}),
+        ("certify", {"certificates"}),
+        ("collect", set()),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_edited_code_changes_the_keys_of_what_it_makes(monkeypatch, function, argument, kinds):
-    before, real = plan_of(), getattr(jobs, function)
-    monkeypatch.setattr(jobs, function, lambda name: "e" * 16 if name == argument else real(name))
+def test_edited_code_changes_the_keys_of_what_it_makes(monkeypatch, kind, kinds):
+    before = plan_of()
+    edited_kind(monkeypatch, kind)
     assert changed(before, plan_of()).keys() == kinds
 
 
@@ -335,7 +353,7 @@ def test_results_of_other_code_count_on_request(tmp_path, monkeypatch):
     record_file, prepared = before["records"][RUN], before["datasets"]["digits"]["folder"]
     touch(tmp_path, record_file, record_file.replace("/record", ".2/record"), f"{prepared}/prepared/{MANIFEST}")
     edited(monkeypatch)
-    monkeypatch.setattr(jobs, "preparing_digest", lambda name: "e" * 16)
+    edited_kind(monkeypatch, "prepare")
     own = plan_of(folder=Folder(tmp_path))
     assert "datasets" in changed(before, own) and own["records"][RUN] != record_file
     kept = plan_of(folder=Folder(tmp_path, any_code=True))

@@ -7,6 +7,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
+from trainmark.errors import DataError
 from trainmark.files.checksums import sha256_of
 from trainmark.files.system_files import own_paths
 from trainmark.frameworks.registry import known_frameworks
@@ -107,3 +108,20 @@ def run_code(recipe: str, trainer: Trainer) -> dict[str, str]:
 def preparing_digest(dataset_format: str, scripts: Path = SCRIPTS) -> str:
     """Return the digest of the code that prepares a dataset of a format."""
     return digest("prepare", f"trainmark/datasets/formats/{dataset_format}.py", scripts=scripts)
+
+
+def dataset_code(dataset_format: str) -> list[str]:
+    """Return the digests of the code that makes what is kept of a dataset of a format."""
+    return [preparing_digest(dataset_format), digest("mean_image"), digest("pack")]
+
+
+def refuse_other_code(now: object, planned: object) -> None:
+    """Raise DataError if the code was edited since the plan was made, which the paths of results tell.
+
+    now, planned: digests of a job's code, in the same form.
+    """
+    if now != planned:
+        raise DataError(
+            "the code of trainmark has changed since this call of snakemake began; call it again, and it goes on with "
+            "the code as it is now"
+        )

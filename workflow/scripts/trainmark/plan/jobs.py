@@ -14,7 +14,7 @@ from typing import Any
 from trainmark.config.load import keys_that_decide
 from trainmark.datasets.catalogue import kind_of
 from trainmark.files.checksums import sha256_of
-from trainmark.plan.code_digests import digest, preparing_digest, run_code
+from trainmark.plan.code_digests import dataset_code, digest, run_code
 from trainmark.plan.keys import KEY_DIGITS, deciding, key_of, short_digest
 from trainmark.plan.matrix import certified_groups, datasets_of, expand_runs, trained_order
 from trainmark.plan.products import (
@@ -150,7 +150,7 @@ def _add_dataset(name: str, catalogue: Mapping, datasets: dict, own: Mapping, fo
     content["files"] = [_content_of(file) for file in entry.get("files", [])]
     made = {"name": name, "entry": content, "of": datasets[of]["content"] if of else None}
     made["own"] = [[one["name"], one["sha256"]] for one in own.get(name, ())]
-    code = [preparing_digest(entry["format"]), digest("mean_image"), digest("pack")]
+    code = dataset_code(entry["format"])
     # The prepared form holds these, and paths in the folder and in the prepared form of the other dataset.
     where = {"made": made, "title": entry["title"], "folder": entry.get("folder"), "of": of and datasets[of]["folder"]}
     path = folder.find(DATASET, {"dataset": name}, where, code, f"/prepared/{MANIFEST}")
@@ -158,6 +158,7 @@ def _add_dataset(name: str, catalogue: Mapping, datasets: dict, own: Mapping, fo
     datasets[name] = {
         "folder": path,
         "content": short_digest(made),
+        "made_by": code,
         "code": short_digest([code, datasets[of]["code"] if of else None]),
         "kind": kind,
         "entry": entry,
@@ -272,7 +273,7 @@ def _certificate(
         file = folder.find(CERTIFICATE, names, _plain(made), code)
         if folder.has(file):
             break
-    return _plain({**made, "most_workers": most, "file": file})
+    return _plain({**made, "made_by": code[0], "most_workers": most, "file": file})
 
 
 def _evaluations(

@@ -11,6 +11,7 @@ from trainmark.datasets.catalogue import images_folder, own_files
 from trainmark.errors import DataError
 from trainmark.files.checksums import sha256_of
 from trainmark.files.system_files import is_added_by_system
+from trainmark.plan.code_digests import dataset_code, refuse_other_code
 from trainmark.plan.keys import short_digest
 from trainmark.plan.matrix import datasets_of
 
@@ -29,7 +30,7 @@ def own_data(config: Mapping, catalogue: Mapping, earlier: Mapping) -> dict[str,
 def check_own_data(plan: Mapping, name: str) -> None:
     """Raise DataError if the user's folder of a dataset holds other data than when the plan was made.
 
-    The paths of results name those data. A dataset that takes its classes from another one has the folder of that one.
+    The paths of results tell those data. A dataset that takes its classes from another one has the folder of that one.
     """
     planned = plan["datasets"][name]
     if of := planned["entry"].get("of"):
@@ -41,6 +42,13 @@ def check_own_data(plan: Mapping, name: str) -> None:
                 f"the data in {planned['entry']['folder']} have changed since this call of snakemake began; call it "
                 "again, and it prepares and trains with the data as they are now"
             )
+
+
+def check_dataset(plan: Mapping, name: str) -> None:
+    """Raise DataError if the data of a dataset, or the code that prepares it, changed since the plan was made."""
+    planned = plan["datasets"][name]
+    refuse_other_code(dataset_code(planned["entry"]["format"]), planned["made_by"])
+    check_own_data(plan, name)
 
 
 def _content(name: str, catalogue: Mapping, earlier: Iterable[Mapping]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from trainmark.errors import DataError, expect_damage
 from trainmark.files.whole import write_text
-from trainmark.plan.code_digests import run_code
+from trainmark.plan.code_digests import refuse_other_code, run_code
 from trainmark.plan.products import PLAN_FILE
 from trainmark.plan.run import Run
 from trainmark.trainer import Trainer
@@ -114,12 +114,9 @@ class TrainerJob:
         return f"{self.experiment}/{self.recipe}/{self.dataset}"
 
     def check_code(self) -> None:
-        """Raise DataError if the code was edited since the plan was made, which the paths of results tell."""
-        if not run_code(self.recipe, self.trainer).items() <= self.code.items():
-            raise DataError(
-                "the code of trainmark has changed since this call of snakemake began; call it again, and it trains "
-                "with the code as it is now"
-            )
+        """Raise DataError if its code was edited since the plan was made."""
+        now = run_code(self.recipe, self.trainer)
+        refuse_other_code(now, {key: self.code.get(key) for key in now})
 
 
 def job_of(plan: Mapping, path: Path, of: str) -> TrainerJob:
