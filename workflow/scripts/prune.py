@@ -10,7 +10,7 @@ from trainmark.machine.gpus import find_gpus
 from trainmark.machine.locks import hold_directory
 from trainmark.plan.jobs import Folder, make_plan
 from trainmark.plan.local_files import with_local_files
-from trainmark.plan.matrix import asks_for_gpus, with_devices
+from trainmark.plan.matrix import asks_for_gpus, datasets_of, with_devices
 from trainmark.plan.own_data import own_data
 from trainmark.plan.plan_file import read_plan
 from trainmark.plan.products import PLAN_FILE, RESULTS
@@ -43,8 +43,8 @@ def _plan_of(file: Path) -> dict:
     """Return the plan of a config as a call of snakemake would make it here."""
     config, catalogue = with_local_files(*load_config([file]), read_documents([file]), refuses=False)
     gpu_found = asks_for_gpus(config) and bool(find_gpus())
-    own, folder = own_data(config, catalogue, read_plan(Path(PLAN_FILE))), Folder(any_code=config["any_code"])
-    return make_plan(with_devices(config, gpu_found), catalogue, own=own, folder=folder)
+    own = own_data(datasets_of(config, catalogue), catalogue, read_plan(Path(PLAN_FILE)))
+    return make_plan(with_devices(config, gpu_found), catalogue, own=own, folder=Folder(any_code=config["any_code"]))
 
 
 def _bytes_of(path: Path) -> int:

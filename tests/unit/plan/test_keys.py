@@ -172,7 +172,7 @@ def on_own_data(entries, earlier=None):
         "grey": common | {"recipes": ["mnist-mlp-flux"], "datasets": ["arrays", "fetched"]},
     }
     config, catalogue = load_config([], {"experiments": experiments, "datasets": entries})
-    return plan_of((config, catalogue), own=own_data(config, catalogue, earlier or {}))
+    return plan_of((config, catalogue), own=own_data(entries, catalogue, earlier or {}))
 
 
 def at(name, **changes):

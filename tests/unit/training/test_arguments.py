@@ -79,7 +79,7 @@ def test_images_that_changed_since_the_plan_was_made_are_refused(parsed, tmp_pat
     images, plan = tmp_path / "images", tmp_path / "plan.json"
     images.mkdir()
     entry = {"format": "image_folder", "folder": str(images)}
-    own = own_data({"experiments": {}, "prepare": ["digits"]}, {"digits": entry}, {})["digits"]
+    own = own_data(["digits"], {"digits": entry}, {})["digits"]
     dataset = {"kind": "image_lists", "entry": entry, "own": own}
     plan.write_text(json.dumps(json.loads(plan.read_text()) | {"datasets": {"digits": dataset}}))
     read(parsed(script))

@@ -13,17 +13,15 @@ from trainmark.files.checksums import sha256_of
 from trainmark.files.system_files import is_added_by_system
 from trainmark.plan.code_digests import dataset_code, refuse_other_code
 from trainmark.plan.keys import short_digest
-from trainmark.plan.matrix import datasets_of
 
 
-def own_data(config: Mapping, catalogue: Mapping, earlier: Mapping) -> dict[str, list[dict[str, Any]]]:
-    """Return what decides the content of the user's folder of each dataset of a config: the SHA-256 of arrays and
-    lists, the names and sizes of images. It is empty for a dataset without one.
+def own_data(names: Iterable[str], catalogue: Mapping, earlier: Mapping) -> dict[str, list[dict[str, Any]]]:
+    """Return what decides the content of the user's folder of each of these datasets: the SHA-256 of arrays and lists,
+    the names and sizes of images. It is empty for a dataset without one.
 
     earlier: an earlier plan. What it knew is taken as long as sizes and times are the same, and without the folder.
     """
     known = earlier.get("datasets", {})
-    names = datasets_of(config, catalogue)
     return {name: _content(name, catalogue, known.get(name, {}).get("own", [])) for name in names}
 
 

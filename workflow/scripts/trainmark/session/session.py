@@ -18,7 +18,7 @@ from trainmark.plan import products
 from trainmark.plan.campaign import Campaign, Wildcards, option, trainer_of
 from trainmark.plan.jobs import Folder, make_plan
 from trainmark.plan.local_files import with_local_files
-from trainmark.plan.matrix import asks_for_gpus, with_devices
+from trainmark.plan.matrix import asks_for_gpus, datasets_of, with_devices
 from trainmark.plan.own_data import own_data
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, plan_if_there, read_plan, refuse_other_folders
 from trainmark.plan.products import PLAN_FILE
@@ -124,7 +124,7 @@ class Session:
         )
         config = with_devices(self._config, self._gpu_found)
         earlier, folder = plan_if_there(Path(PLAN_FILE)), Folder(any_code=config["any_code"])
-        own = own_data(config, catalogue, earlier)
+        own = own_data(datasets_of(config, catalogue), catalogue, earlier)
         missing = earlier["missing"] if self._partial else {}
         plan = make_plan(config, catalogue, missing=missing, own=own, folder=folder)
         if not self._partial and (again := runs_to_repeat(plan, config, self._terminal)):
