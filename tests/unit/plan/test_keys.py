@@ -82,6 +82,11 @@ def test_a_setting_changes_the_keys_of_what_it_decides(changes, kinds):
     assert changed(plan_of(), plan_of(config_of(**BASE | changes))).keys() == kinds
 
 
+def test_a_number_may_be_written_with_or_without_a_point():
+    plans = [plan_of(config_of(**BASE, optimizer={"learning_rate": rate})) for rate in (1, 1.0, 1.01)]
+    assert changed(plans[0], plans[1]) == {} != changed(plans[0], plans[2])
+
+
 def test_further_trainers_change_no_run_and_each_evaluates_the_one_before():
     alone = {"frameworks": ["torch", "chainer"], "devices": ["cpu"]}
     one, several = (plan_of(config_of(**alone, workers=workers)) for workers in ([1], [1, 2]))

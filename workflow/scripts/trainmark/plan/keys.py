@@ -1,12 +1,16 @@
 """The key of a result: digests of what is made and of the code that makes it. It is part of the result's path."""
 
+import hashlib
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from trainmark.files.seal import digest_of
-
 KEY_DIGITS = 8
 """Hex digits of each of the two digests. Keys need to differ only among the results of one run, dataset or group."""
+
+POINT_ZERO = re.compile(r"(?<=\d)\.0(?=[],}])")
+"""The end of a whole number that was written with a decimal point, in JSON without spaces."""
 
 OF_PREPARED = "sha256", "dataset"
 """The digests of a run's code, in its record, that decide its result: of the training, and of its dataset."""
@@ -18,8 +22,9 @@ def key_of(made: Any, code: Any) -> str:
 
 
 def short_digest(value: Any) -> str:
-    """Return the first hex digits of the digest of a value."""
-    return digest_of({"": value})[:KEY_DIGITS]
+    """Return the first hex digits of the digest of a value as JSON, in which 1 and 1.0 are the same number."""
+    text = json.dumps([value], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(POINT_ZERO.sub("", text).encode()).hexdigest()[:KEY_DIGITS]
 
 
 def deciding(code: Mapping) -> list[str | None]:
