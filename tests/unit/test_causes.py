@@ -24,6 +24,7 @@ from trainmark.datasets.images.lists import read_list
 from trainmark.datasets.images.packed import open_store
 from trainmark.datasets.tokens import read_word_index
 from trainmark.errors import ADVICE, RecordError, TrainmarkError, failing_in_one_sentence, run_command
+from trainmark.errors import refusing as refusing_session
 from trainmark.files.disk import new_array
 from trainmark.files.scratch import staged
 from trainmark.loading.memory_file import MemoryFile
@@ -35,7 +36,6 @@ from trainmark.records.inputs import initial_weights_sha256
 from trainmark.records.peaks import read_peak
 from trainmark.records.record import read_record, write_record
 from trainmark.session.display import last_error
-from trainmark.session.session import refusing as refusing_session
 from trainmark.training.checkpoints import Checkpoint, newest_checkpoint, write_checkpoint
 from trainmark.training.process_exit import ProcessExit
 

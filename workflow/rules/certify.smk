@@ -14,13 +14,13 @@ rule trace_training:
         f"results/logs/trace_training/{OF_TRAINER}/{{key}}.log",
     priority: BEFORE_RUNS
     conda:
-        trained(SESSION.framework_environment)
+        trained(RESOURCES.framework_environment)
     container:
-        SESSION.framework_image
+        RESOURCES.framework_image
     threads: JOB_THREADS
     resources:
-        **asked(gpu=SESSION.gpus_of_workers, tasks=SESSION.tasks, mpi=SESSION.launcher),
-        mem_mb=trained(SESSION.for_each_worker(8000)),
+        **asked(gpu=gpus_of_workers, tasks=tasks, mpi=launcher),
+        mem_mb=trained(for_each_worker(8000)),
         runtime=240,
     shell:
         "python {params.script:q} --job {params.job:q} --threads {threads}"
@@ -42,7 +42,7 @@ rule certify:
     conda:
         "../../envs/report.yaml"
     container:
-        lambda wildcards: SESSION.image("report")
+        lambda wildcards: RESOURCES.image("report")
     threads: 1
     resources:
         mem_mb=4000,

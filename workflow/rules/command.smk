@@ -15,7 +15,7 @@ rule fetch_command:
     conda:
         "../../envs/data.yaml"
     container:
-        lambda wildcards: SESSION.image("data")
+        lambda wildcards: RESOURCES.image("data")
     threads: 1
     resources:
         runtime=1440,
@@ -31,7 +31,7 @@ rule run_command:
         record=f"{RESULTS}/{products.RECORD}",
     params:
         run=RUN_FOLDER,
-        image=SESSION.command_image,
+        image=RESOURCES.command_image,
         script=f"{SCRIPTS}/run_command.py",
     log:
         f"results/logs/run_command/{RUN_FOLDER}/{{key}}.log",
@@ -43,12 +43,12 @@ rule run_command:
     # Snakemake's own Python runs the script, because the environment of a command need not have the script's packages.
     # There is no `container`, because the script starts it.
     conda:
-        SESSION.command_environment
-    threads: SESSION.threads
+        RESOURCES.command_environment
+    threads: RESOURCES.threads
     resources:
         mem_mb=4000,
         runtime=240,
-        gpu=SESSION.gpus,
+        gpu=gpus,
     shell:
         '"$TRAINMARK_PYTHON" {params.script:q} --run {params.run:q} {params.image}'
         " --threads {threads} --log {log:q} --out {output.record:q}"

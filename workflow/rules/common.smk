@@ -22,11 +22,13 @@ from trainmark.plan.figures import FIGURE_FORMATS, known_figures
 from trainmark.plan.products import ATTEMPT, CHECKED_CLAIMS, KEY, REPORT_FILES, RESULTS, TABLE_FILES
 from trainmark.plan.run import OF_TRAINER, RUN_FOLDER
 from trainmark.recipes import command as command_recipe
+from trainmark.session.resources import for_each_worker, gpus, gpus_of_workers, launcher, tasks
 from trainmark.session.session import Session
 from trainmark.trainer import DEVICES
 
 SESSION = Session(workflow, config)
 CAMPAIGN = SESSION.campaign
+RESOURCES = SESSION.resources
 IS_REPORTED = all(map(SESSION.is_made, CAMPAIGN.all_files))
 BEFORE_RUNS = CAMPAIGN.before_runs
 DATASET = f"{RESULTS}/{products.DATASET}"
@@ -68,8 +70,10 @@ def _reads(name):
 
 
 # Where jobs run is known once they are planned; where that makes no difference, all of them have one number.
-JOB_THREADS = trained(SESSION.threads) if all(map(SESSION.takes_all_threads, CAMPAIGN.trainings)) else SESSION.threads
-LAUNCHER = " --launcher={resources.mpi:q}" if "mpi" in asked(mpi=SESSION.launcher) else ""
+JOB_THREADS = (
+    trained(RESOURCES.threads) if all(map(RESOURCES.takes_all_threads, CAMPAIGN.trainings)) else RESOURCES.threads
+)
+LAUNCHER = " --launcher={resources.mpi:q}" if "mpi" in asked(mpi=launcher) else ""
 
 
 wildcard_constraints:

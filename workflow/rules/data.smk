@@ -14,7 +14,7 @@ rule download_dataset:
     conda:
         "../../envs/data.yaml"
     container:
-        lambda wildcards: SESSION.image("data")
+        lambda wildcards: RESOURCES.image("data")
     threads: 1
     resources:
         runtime=1440,
@@ -37,7 +37,7 @@ rule prepare_dataset:
     conda:
         "../../envs/data.yaml"
     container:
-        lambda wildcards: SESSION.image("data")
+        lambda wildcards: RESOURCES.image("data")
     threads: 4
     resources:
         mem_mb=4000,
@@ -63,7 +63,7 @@ rule pack_images:
     conda:
         "../../envs/data.yaml"
     container:
-        lambda wildcards: SESSION.image("data")
+        lambda wildcards: RESOURCES.image("data")
     threads: 4
     resources:
         mem_mb=4000,
@@ -94,7 +94,7 @@ rule compute_mean_image:
     conda:
         "../../envs/data.yaml"
     container:
-        lambda wildcards: SESSION.image("data")
+        lambda wildcards: RESOURCES.image("data")
     threads: 4
     resources:
         mem_mb=4000,

@@ -40,7 +40,7 @@ rule collect_records:
     conda:
         "../../envs/report.yaml"
     container:
-        lambda wildcards: SESSION.image("report")
+        lambda wildcards: RESOURCES.image("report")
     threads: 1
     resources:
         mem_mb=1000,
@@ -98,7 +98,7 @@ rule plot_figures:
     conda:
         "../../envs/report.yaml"
     container:
-        lambda wildcards: SESSION.image("report")
+        lambda wildcards: RESOURCES.image("report")
     threads: 2
     resources:
         mem_mb=1000,
@@ -139,7 +139,7 @@ rule report:
     conda:
         "../../envs/report.yaml"
     container:
-        lambda wildcards: SESSION.image("report")
+        lambda wildcards: RESOURCES.image("report")
     threads: 1
     resources:
         mem_mb=1000,
@@ -165,7 +165,7 @@ rule check_claims:
     conda:
         "../../envs/report.yaml"
     container:
-        lambda wildcards: SESSION.image("report")
+        lambda wildcards: RESOURCES.image("report")
     threads: 1
     resources:
         mem_mb=100,
@@ -190,7 +190,7 @@ rule paper:
     conda:
         "../../envs/report.yaml"
     container:
-        lambda wildcards: SESSION.image("report")
+        lambda wildcards: RESOURCES.image("report")
     threads: 1
     resources:
         mem_mb=1000,

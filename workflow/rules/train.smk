@@ -14,9 +14,9 @@ rule check_gpu:
         device="gpu",
     priority: BEFORE_RUNS + 1
     conda:
-        SESSION.framework_environment
+        RESOURCES.framework_environment
     container:
-        SESSION.framework_image
+        RESOURCES.framework_image
     threads: 2
     resources:
         mem_mb=4000,
@@ -40,12 +40,12 @@ rule time_tuning:
         f"results/logs/time_tuning/{OF_TRAINER}/{{key}}.log",
     priority: BEFORE_RUNS
     conda:
-        trained(SESSION.framework_environment)
+        trained(RESOURCES.framework_environment)
     container:
-        SESSION.framework_image
+        RESOURCES.framework_image
     threads: JOB_THREADS
     resources:
-        **asked(gpu=SESSION.gpus),
+        **asked(gpu=gpus),
         mem_mb=8000,
         runtime=240,
     shell:
@@ -67,15 +67,15 @@ rule train:
         key=KEY + ATTEMPT,
     priority: CAMPAIGN.turn
     group:
-        SESSION.group_of_run if SESSION.has_site else None
+        RESOURCES.group_of_run if RESOURCES.has_site else None
     conda:
-        trained(SESSION.framework_environment)
+        trained(RESOURCES.framework_environment)
     container:
-        SESSION.framework_image
+        RESOURCES.framework_image
     threads: JOB_THREADS
     resources:
-        **asked(gpu=SESSION.gpus_of_workers, tasks=SESSION.tasks, mpi=SESSION.launcher),
-        mem_mb=trained(SESSION.for_each_worker(4000)),
+        **asked(gpu=gpus_of_workers, tasks=tasks, mpi=launcher),
+        mem_mb=trained(for_each_worker(4000)),
         runtime=240,
     shell:
         "python {params.script:q} --run {params.run:q} --threads {threads}"
@@ -96,12 +96,12 @@ rule evaluate_weights:
     log:
         f"results/logs/evaluate_weights/{OF_TRAINER}/{{key}}.log",
     conda:
-        trained(SESSION.framework_environment)
+        trained(RESOURCES.framework_environment)
     container:
-        SESSION.framework_image
+        RESOURCES.framework_image
     threads: 2
     resources:
-        **asked(gpu=SESSION.gpus),
+        **asked(gpu=gpus),
         mem_mb=4000,
         runtime=60,
     shell:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, fields
 from difflib import get_close_matches
+from functools import wraps
 from io import TextIOBase
 from pathlib import Path
 from typing import Any, NoReturn
@@ -208,6 +209,25 @@ def run_command(main: Callable[[], None]) -> None:
         sys.exit(f"FileError: {in_one_sentence(error)}")
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
+
+
+def refusing(function: Callable) -> Callable:
+    """Make a function end the call with the sentence of a TrainmarkError or an error in ADVICE, without a traceback.
+
+    Snakemake would print lines of a traceback after a WorkflowError.
+    """
+
+    @wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        try:
+            return function(*arguments, **options)
+        except (TrainmarkError, OSError) as error:
+            if isinstance(error, OSError) and error.errno not in ADVICE:
+                raise
+            heading = "the config can't be used:\n" if isinstance(error, ConfigError) else ""
+            sys.exit(f"{heading}{in_one_sentence(error)}")
+
+    return call
 
 
 def in_one_sentence(error: Exception) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainmark.session.session import threads_that_fit
+from trainmark.session.resources import threads_that_fit
 
 
 @pytest.mark.parametrize(
