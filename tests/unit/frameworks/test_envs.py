@@ -57,7 +57,7 @@ def jobs() -> list[tuple[str, str]]:
         for rule in re.split(r"^\s*rule\b", text, flags=re.M)[1:]:
             script = re.search(r'script=f"\{SCRIPTS\}/(\w+)\.py"', rule)
             env = re.search(
-                r'conda:\s+(?:"\.\./\.\./envs/(.+)\.yaml"|(?:trained\()?SESSION\.framework_environment)', rule
+                r'conda:\s+(?:"\.\./\.\./envs/(.+)\.yaml"|(?:trained\()?RESOURCES\.framework_environment)', rule
             )
             if script and env:
                 names = (
