@@ -49,7 +49,7 @@ rule time_tuning:
         mem_mb=8000,
         runtime=240,
     shell:
-        "python {params.script:q} --job {params.job:q} --threads {threads} --log {log:q}" " --out {output.tuning:q}"
+        "python {params.script:q} --job {params.job:q} --threads {threads} --log {log:q} --out {output.tuning:q}"
 
 
 rule train:
@@ -105,4 +105,4 @@ rule evaluate_weights:
         mem_mb=4000,
         runtime=60,
     shell:
-        "python {params.script:q} --job {params.job:q} --threads {threads} --log {log:q}" " --out {output.evaluation:q}"
+        "python {params.script:q} --job {params.job:q} --threads {threads} --log {log:q} --out {output.evaluation:q}"

@@ -11,6 +11,7 @@ from trainmark.errors import run_command
 from trainmark.files.whole import write_text
 from trainmark.plan.jobs import entry_to_fetch
 from trainmark.plan.plan_file import add_plan, read_plan
+from trainmark.plan.products import raw_folder
 
 
 def main() -> None:
@@ -31,7 +32,7 @@ def main() -> None:
     plan = read_plan(arguments.plan)
     if arguments.dataset:
         # All keys of a dataset share its files, which may be large.
-        name, folder = arguments.dataset, arguments.out.parents[1] / "raw"
+        name, folder = arguments.dataset, arguments.plan.parent / raw_folder(arguments.dataset)
         entry = entry_to_fetch(plan["datasets"][name]["entry"])
     else:
         name, folder = arguments.command.split("/")[1], arguments.out.parent / "files"

@@ -7,7 +7,6 @@ import numpy as np
 
 from trainmark.console import keep_log
 from trainmark.datasets.images.mean import mean_of_dataset, save_picture
-from trainmark.datasets.prepared import read_manifest
 from trainmark.errors import run_command
 from trainmark.files.whole import written_whole
 from trainmark.machine.locks import cpus_beside_runs
@@ -30,7 +29,7 @@ def main() -> None:
     parser.add_argument("--picture", required=True, type=Path, help="output: mean.png")
     parser.add_argument("--log", required=True, type=Path, help="file for a copy of standard error")
     arguments = parser.parse_args()
-    name = read_manifest(arguments.dataset_folder)["dataset"]
+    name = arguments.dataset_folder.absolute().parents[1].name
     with keep_log(arguments.log), cpus_beside_runs(arguments.workers, f"averaging {name}"):
         mean = mean_of_dataset(arguments.dataset_folder, arguments.packed, arguments.workers)
         check_dataset(read_plan(arguments.plan), name)

@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 
 from trainmark.console import keep_log
-from trainmark.datasets import prepared
 from trainmark.datasets.catalogue import SPLITS, store_file
 from trainmark.datasets.images.lists import prepared_paths
 from trainmark.datasets.images.packed import pack
@@ -23,14 +22,14 @@ def main() -> None:
     parser.add_argument("--out-folder", required=True, type=Path, help="output: folder for train.npy and test.npy")
     parser.add_argument("--log", required=True, type=Path, help="file for a copy of standard error")
     arguments = parser.parse_args()
-    manifest = prepared.read_manifest(arguments.dataset_folder)
+    name = arguments.dataset_folder.absolute().parents[1].name
     arguments.out_folder.mkdir(parents=True, exist_ok=True)
-    with keep_log(arguments.log), cpus_beside_runs(arguments.workers, f"packing {manifest['dataset']}"):
+    with keep_log(arguments.log), cpus_beside_runs(arguments.workers, f"packing {name}"):
         for split in SPLITS:
             paths = prepared_paths(arguments.dataset_folder, split)
-            title = f"{manifest['dataset']}: packing {split} images"
+            title = f"{name}: packing {split} images"
             pack(paths, store_file(arguments.out_folder, split), arguments.workers, title)
-        check_dataset(read_plan(arguments.plan), manifest["dataset"])
+        check_dataset(read_plan(arguments.plan), name)
 
 
 if __name__ == "__main__":

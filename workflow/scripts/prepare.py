@@ -13,7 +13,7 @@ from trainmark.errors import run_command
 from trainmark.machine.locks import cpus_beside_runs
 from trainmark.plan.own_data import check_dataset
 from trainmark.plan.plan_file import add_plan, read_plan
-from trainmark.plan.products import prepared_in
+from trainmark.plan.products import prepared_in, raw_folder
 
 
 def main() -> None:
@@ -33,8 +33,8 @@ def main() -> None:
     plan, results = read_plan(arguments.plan), arguments.plan.parent
     planned = plan["datasets"][arguments.dataset]
     entry, of = planned["entry"], planned["of"]
-    folder = results / "datasets" / arguments.dataset  # all keys share raw files and unpacked archives
-    folders = Folders(folder / "raw", folder / "unpacked")
+    raw = results / raw_folder(arguments.dataset)  # all keys share raw files and unpacked archives
+    folders = Folders(raw, raw.with_name("unpacked"))
     if of:
         folders = replace(folders, base=results / prepared_in(of))
     title = f"preparing {arguments.dataset}"

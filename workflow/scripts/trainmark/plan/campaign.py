@@ -79,7 +79,7 @@ class Campaign:
         """The record of each run, as a path."""
         return self._paths(self.plan["records"].values())
 
-    @property
+    @cached_property
     def trainings(self) -> list[Wildcards]:
         """Wildcards of each trainer of each group, without commands."""
         names = ("experiment", "recipe", "dataset", "trainer")

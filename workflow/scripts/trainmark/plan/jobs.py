@@ -6,8 +6,9 @@ that is there is final, and there is a job only for one that is not: no file tim
 
 import json
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from trainmark.files.checksums import sha256_of
 from trainmark.plan.code_digests import dataset_code, digest, run_code
 from trainmark.plan.keys import KEY_DIGITS, deciding, key_of, short_digest
 from trainmark.plan.matrix import certified_groups, datasets_of, expand_runs, trained_order
+from trainmark.plan.own_data import deciding_of_own
 from trainmark.plan.products import (
     CERTIFICATE,
     COMMAND,
@@ -105,12 +107,13 @@ def make_plan(
         for name, experiment in config["experiments"].items()
         for command in experiment["commands"]
     }
+    sha256 = cache(_sha256_if_there)  # many trainers start from the same file
     jobs: dict[str, dict] = {}
     records = {}
     for run in runs:
         of = of_trainer(run)
         if of not in jobs:
-            jobs[of] = _job(run, config, datasets, commands, folder)
+            jobs[of] = _job(run, config, datasets, commands, folder, sha256)
         job = jobs[of]
         made = {"run": run.values, "settings": job["settings"], "inputs": job["inputs"]}
         path = folder.find(RECORD, vars(run), made, deciding(job["code"]))
@@ -149,7 +152,7 @@ def _add_dataset(name: str, catalogue: Mapping, datasets: dict, own: Mapping, fo
     content = {key: value for key, value in entry.items() if key not in WITHOUT_EFFECT}
     content["files"] = [_content_of(file) for file in entry.get("files", [])]
     made = {"name": name, "entry": content, "of": datasets[of]["content"] if of else None}
-    made["own"] = [[one["name"], one["sha256"]] for one in own.get(name, ())]
+    made["own"] = deciding_of_own(own.get(name, ()))
     code = dataset_code(entry["format"])
     # The prepared form holds these, and paths in the folder and in the prepared form of the other dataset.
     where = {"made": made, "title": entry["title"], "folder": entry.get("folder"), "of": of and datasets[of]["folder"]}
@@ -192,8 +195,18 @@ def _fetched(experiment: str, name: str, command: Mapping, folder: Folder) -> di
 # --- trainings ----------------------------------------------------------------------------------------------------
 
 
-def _job(run: Run, config: Mapping, datasets: Mapping, commands: Mapping, folder: Folder) -> dict[str, Any]:
-    """Return what the runs of a trainer in a group have in common: settings, inputs, code, and the files they read."""
+def _job(
+    run: Run,
+    config: Mapping,
+    datasets: Mapping,
+    commands: Mapping,
+    folder: Folder,
+    sha256: Callable[[Path | None], str | None],
+) -> dict[str, Any]:
+    """Return what the runs of a trainer in a group have in common: settings, inputs, code, and the files they read.
+
+    sha256: gives that of a file of weights.
+    """
     experiment = config["experiments"][run.experiment]
     of_loop = () if run.trainer.loop == STOCK else ("tuned",)
     settings = {key: experiment[key] for key in keys_that_decide(("training", "record", *of_loop))}
@@ -206,7 +219,7 @@ def _job(run: Run, config: Mapping, datasets: Mapping, commands: Mapping, folder
     dataset = datasets[run.dataset]
     inputs = {
         "recipe": recipe_values(RECIPES[run.recipe]),
-        "initial_weights_sha256": sha256_of_weights(settings),
+        "initial_weights_sha256": sha256(initial_weights_file(settings)),
         "dataset": dataset["content"],
     }
     is_packed = experiment["loader"].get("store", "files") != "files" and dataset["kind"] == "image_lists"
@@ -229,9 +242,7 @@ def _plain(values: Mapping) -> dict[str, Any]:
     return plain
 
 
-def sha256_of_weights(settings: Mapping) -> str | None:
-    """Return the SHA-256 of the file that runs start from; None for drawn weights and if the file can't be read."""
-    file = initial_weights_file(settings)
+def _sha256_if_there(file: Path | None) -> str | None:
     return sha256_of(file) if file and file.is_file() else None
 
 

@@ -72,7 +72,9 @@ def _datasets(config: dict, catalogue: dict, here: bool) -> Iterator[Finding]:
             continue
         for i, file in enumerate(entry.get("files", [])):
             mirrored = in_mirror(_mirror(config), f"{name}/{file['name']}")
-            yield from _file(("datasets", name, "files", i), file, [Path(raw_folder(name), file["name"])], mirrored)
+            yield from _file(
+                ("datasets", name, "files", i), file, [Path(RESULTS, raw_folder(name), file["name"])], mirrored
+            )
         if "files" in (own := config["datasets"].get(name, {})):
             own["files"] = entry["files"]  # for jobs, which take them from the plan
 

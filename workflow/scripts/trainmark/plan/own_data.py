@@ -1,6 +1,5 @@
 """The content of the folders of the user's that datasets are prepared from, as it is now."""
 
-import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -25,6 +24,11 @@ def own_data(names: Iterable[str], catalogue: Mapping, earlier: Mapping) -> dict
     return {name: _content(name, catalogue, known.get(name, {}).get("own", [])) for name in names}
 
 
+def deciding_of_own(own: Iterable[Mapping]) -> list[list[str]]:
+    """Return what of `own_data` decides a dataset's content, wherever and of when its files are."""
+    return [[one["name"], one["sha256"]] for one in own]
+
+
 def check_own_data(plan: Mapping, name: str) -> None:
     """Raise DataError if the user's folder of a dataset holds other data than when the plan was made.
 
@@ -35,7 +39,7 @@ def check_own_data(plan: Mapping, name: str) -> None:
         check_own_data(plan, of)
     if planned["own"]:
         now = _content(name, {name: planned["entry"]}, planned["own"])
-        if [(one["name"], one["sha256"]) for one in now] != [(one["name"], one["sha256"]) for one in planned["own"]]:
+        if deciding_of_own(now) != deciding_of_own(planned["own"]):
             raise DataError(
                 f"the data in {planned['entry']['folder']} have changed since this call of snakemake began; call it "
                 "again, and it prepares and trains with the data as they are now"
@@ -50,15 +54,15 @@ def check_dataset(plan: Mapping, name: str) -> None:
 
 
 def _content(name: str, catalogue: Mapping, earlier: Iterable[Mapping]) -> list[dict[str, Any]]:
-    known = {(one["file"], json.dumps(one["state"])): one for one in earlier}
+    known = {one["file"]: one for one in earlier}
     found = []
     for file in own_files(name, catalogue):
-        stat = os.stat(file)
+        stat, same = os.stat(file), known.get(file)
         one = {"name": os.path.basename(file), "file": file, "state": [stat.st_size, stat.st_mtime_ns]}
-        found.append(known.get((file, json.dumps(one["state"]))) or {**one, "sha256": _sha256_of(Path(file))})
+        found.append(same if same and same["state"] == one["state"] else {**one, "sha256": _sha256_of(Path(file))})
     if images := images_folder(catalogue[name]):
-        same = [one for one in earlier if one["file"] == str(images) and _is_as_before(one["state"])]
-        found += same or [_listed(images)]
+        same = known.get(str(images))
+        found.append(same if same and _is_as_before(same["state"]) else _listed(images))
     return list(map(dict, found or earlier))
 
 

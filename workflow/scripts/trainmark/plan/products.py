@@ -76,7 +76,7 @@ def last_of(file: str) -> str:
 
 def raw_folder(name: str) -> str:
     """Return the folder of the files that are fetched for a dataset. Its keys share it."""
-    return f"{RESULTS}/datasets/{name}/raw"
+    return f"datasets/{name}/raw"
 
 
 def prepared_in(folder: str) -> str:

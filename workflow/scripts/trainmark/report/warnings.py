@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 import pandas as pd
 
@@ -11,7 +10,7 @@ from trainmark.datasets.prepared import read_manifest
 from trainmark.parity.compare import REFUSED
 from trainmark.plan.matrix import LEAST_PAIRS
 from trainmark.plan.products import prepared_in
-from trainmark.plan.run import of_trainer
+from trainmark.plan.run import OF_TRAINER
 from trainmark.recipes.command import DATASET
 from trainmark.tables.consistency import code_differences
 from trainmark.tables.formatting import number_ranges
@@ -19,7 +18,7 @@ from trainmark.tables.missing import missing_lines
 from trainmark.tables.mixed_environments import TRAIN_AGAIN, code_versions, mixed_machines
 from trainmark.tables.results import Results
 from trainmark.tables.run_checks import evaluation_gaps
-from trainmark.tables.tables import GROUP, groups
+from trainmark.tables.tables import GROUP, groups, rows_of
 from trainmark.trainer import TRAINER, Trainer
 
 MOST_RANGES = 8
@@ -80,15 +79,12 @@ def _of_other_code(runs: pd.DataFrame, plan: Mapping) -> Iterator[Warned]:
     """A warning on runs of other code than the workflow's, which a config can ask to keep (any_code)."""
     if plan["any_code"]:
         own = {of: job["code"]["sha256"] for of, job in plan["jobs"].items()}
-        rows = runs[["experiment", "recipe", "dataset", *TRAINER, "code_sha256", "number"]].to_dict("records")
-        other = [row["number"] for row in rows if own[_job_of(row)] != row["code_sha256"]]
+        rows = rows_of(runs[[*GROUP, *TRAINER, "code_sha256", "number"]])
+        of = [OF_TRAINER.format_map({**row, "trainer": Trainer.of(row)}) for row in rows]
+        other = [row["number"] for row, job in zip(rows, of, strict=True) if own[job] != row["code_sha256"]]
         if other:
             what = f"{short_list(other)}: trained by other code of trainmark than this clone's."
             yield Warned("other code", what, "To train them with this code, leave out any_code.", tuple(sorted(other)))
-
-
-def _job_of(row: Mapping) -> str:
-    return of_trainer(SimpleNamespace(**row, trainer=Trainer.of(row)))
 
 
 OF_RUNS: tuple[tuple[str, Callable[[pd.DataFrame], pd.Series], str], ...] = (

@@ -24,10 +24,7 @@ from trainmark.plan.plan_file import PARTIAL_VARIABLE, plan_if_there, read_plan,
 from trainmark.plan.products import PLAN_FILE
 from trainmark.session import internals
 from trainmark.session.display import CHECKING_CLAIMS, WorkflowDisplay, show_workflow
-from trainmark.session.environments import (
-    isolate_jobs,
-    put_python_on_path,
-)
+from trainmark.session.environments import isolate_jobs, put_python_on_path
 from trainmark.session.kept import runs_to_repeat, why_trained
 from trainmark.session.resources import Resources
 

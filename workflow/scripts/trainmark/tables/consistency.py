@@ -1,7 +1,6 @@
 """Checks that the records, certificates and cross-evaluations of a campaign fit each other: all are of one config."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -9,7 +8,7 @@ import pandas as pd
 from trainmark.config.load import keys_that_decide
 from trainmark.errors import CertificateError, RecordError
 from trainmark.plan.products import RESULTS
-from trainmark.plan.run import Run, of_trainer
+from trainmark.plan.run import OF_TRAINER, Run, of_trainer
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.resolved import batch_size_of
 from trainmark.tables.separate_runs import check_separate
@@ -160,7 +159,7 @@ def check_tunings(tunings: Mapping[str, Mapping], records: Iterable[Mapping]) ->
     tunings: by their trainer, as the plan names it.
     """
     for of, tuning in tunings.items():
-        if (own := of_trainer(SimpleNamespace(**tuning))) != of:
+        if (own := OF_TRAINER.format_map(tuning)) != of:
             raise RecordError(f"the timed tuning of {of} was made for {own}: it was copied or moved; {_time_again(of)}")
     for record in records:
         of, trained_with = of_trainer(Run.of(record["run"])), record["settings"]
