@@ -29,15 +29,15 @@ def main() -> None:
     parser.add_argument("--out", required=True, type=Path, help="output: JSON list of the files and their sources")
     parser.add_argument("--log", required=True, type=Path, help="file for a copy of standard error")
     arguments = parser.parse_args()
-    plan = read_plan(arguments.plan)
-    if arguments.dataset:
-        # All keys of a dataset share its files, which may be large.
-        name, folder = arguments.dataset, arguments.plan.parent / raw_folder(arguments.dataset)
-        entry = entry_to_fetch(plan["datasets"][name]["entry"])
-    else:
-        name, folder = arguments.command.split("/")[1], arguments.out.parent / "files"
-        entry = plan["commands"][arguments.command]["entry"]
     with keep_log(arguments.log):
+        plan = read_plan(arguments.plan)
+        if arguments.dataset:
+            # All keys of a dataset share its files, which may be large.
+            name, folder = arguments.dataset, arguments.plan.parent / raw_folder(arguments.dataset)
+            entry = entry_to_fetch(plan["datasets"][name]["entry"])
+        else:
+            name, folder = arguments.command.split("/")[1], arguments.out.parent / "files"
+            entry = plan["commands"][arguments.command]["entry"]
         sources = fetch_dataset(name, entry, arguments.mirror, folder, arguments.offline)
     write_text(arguments.out, json.dumps(sources, indent=2) + "\n")
 

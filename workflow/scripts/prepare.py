@@ -30,15 +30,15 @@ def main() -> None:
     )
     parser.add_argument("--log", required=True, type=Path, help="file for a copy of standard error")
     arguments = parser.parse_args()
-    plan, results = read_plan(arguments.plan), arguments.plan.parent
-    planned = plan["datasets"][arguments.dataset]
-    entry, of = planned["entry"], planned["of"]
-    raw = results / raw_folder(arguments.dataset)  # all keys share raw files and unpacked archives
-    folders = Folders(raw, raw.with_name("unpacked"))
-    if of:
-        folders = replace(folders, base=results / prepared_in(of))
     title = f"preparing {arguments.dataset}"
     with keep_log(arguments.log), cpus_beside_runs(arguments.workers, title):
+        plan, results = read_plan(arguments.plan), arguments.plan.parent
+        planned = plan["datasets"][arguments.dataset]
+        entry, of = planned["entry"], planned["of"]
+        raw = results / raw_folder(arguments.dataset)  # all keys share raw files and unpacked archives
+        folders = Folders(raw, raw.with_name("unpacked"))
+        if of:
+            folders = replace(folders, base=results / prepared_in(of))
         with say_when_long(f"{title}: checking its files", shows_bar=True):
             verify(folders.raw, entry)
         with say_when_long(f"{title}: reading"):

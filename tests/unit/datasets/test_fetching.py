@@ -381,13 +381,15 @@ def test_offline_in_the_environment(tmp_path, server, value, asked):
     plan = {"records": {}, "jobs": {}, "datasets": {"set": {"entry": entry(f"{server.url}/right")}}}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     options = {"plan": tmp_path / "plan.json", "dataset": "set"}
-    options |= {"out": tmp_path / "set" / "key" / "sources.json", "log": tmp_path / "log"}
+    options |= {"out": tmp_path / "datasets" / "set" / "key" / "sources.json", "log": tmp_path / "log"}
     arguments = [str(part) for name, option in options.items() for part in (f"--{name}", option)]
     command = [sys.executable, str(REPOSITORY / "workflow" / "scripts" / "download.py"), *arguments]
     done = subprocess.run(command, env=os.environ | {"TRAINMARK_OFFLINE": value}, capture_output=True, text=True)
     assert (done.returncode == 0) is asked, done.stderr
     assert bool(server.paths) is asked
-    assert [file.name for file in tmp_path.glob("set/raw/*")] == ([NAME] if asked else []), "which all keys share"
+    assert [file.name for file in tmp_path.glob("datasets/set/raw/*")] == ([NAME] if asked else []), (
+        "which all keys share"
+    )
 
 
 def test_verify_looks_at_every_file(target):
