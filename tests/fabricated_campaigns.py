@@ -43,10 +43,9 @@ from trainmark.records.step_losses import encode_step_losses, step_losses
 from trainmark.report.collected import collected, write_tables
 from trainmark.report.figures.data import read_data
 from trainmark.report.page import render
-from trainmark.tables.results import read_results
-from trainmark.tables.tables import GROUP
+from trainmark.tables.sections import read_results
 from trainmark.trainer import TUNED, Trainer
-from trainmark.variant import split_name
+from trainmark.variant import GROUP, split_name
 
 MANIFEST = {
     "kind": "images", "dataset": "digits", "title": "Handwritten digits", "samples": {"train": 1438, "test": 360},
@@ -283,6 +282,13 @@ def _hardness(repeat: int, epoch: int) -> list[float]:
 
 def write_campaign(name: str, folder: Path, *, drawn: bool = True) -> None:
     """Write the results folder of one of CAMPAIGNS. drawn: whether its figures are drawn, or left empty."""
+    write_collected(name, folder)
+    draw(folder, processes=2, drawn=drawn)
+    report(folder)
+
+
+def write_collected(name: str, folder: Path) -> None:
+    """Write the results folder of one of CAMPAIGNS up to its tables, without figures and page."""
     fabricated = CAMPAIGNS[name]
     campaign = campaign_of(fabricated.experiments)
     failed = {run.id: "its job failed" for run in campaign.runs if fabricated.happened(run) == "missing"}
@@ -294,8 +300,6 @@ def write_campaign(name: str, folder: Path, *, drawn: bool = True) -> None:
         for file in job["files"].get("tuning", ()):
             _write_tuning(folder / file, of, records)
     collect(folder)
-    draw(folder, processes=2, drawn=drawn)
-    report(folder)
 
 
 def campaign_of(experiments: Mapping[str, Mapping], missing: Mapping[str, str] | None = None) -> Campaign:
@@ -360,10 +364,10 @@ def collect(folder: Path) -> None:
 
 def draw(folder: Path, processes: int = 1, *, drawn: bool = True) -> None:
     """Draw all figures, as the rule plot_figures does; so many at a time."""
-    for _, group, _ in read_results(folder).groups():
-        figures = folder.joinpath("figures", *group)
+    for section in read_results(folder).sections:
+        figures = folder.joinpath("figures", *section.group)
         if drawn:
-            draw_figures(read_data(group, folder), figures, processes)
+            draw_figures(read_data(section.group, folder), figures, processes)
         else:
             write_empty_figures(figures)
 
@@ -379,7 +383,7 @@ def report(folder: Path) -> Path:
     """Write the page and its summary, as the rule report does; return the page's path."""
     page = folder / "report" / "index.html"
     page.parent.mkdir(exist_ok=True)
-    text, summary = render(read_results(folder), read_plan(folder / "plan.json"))
+    text, summary = render(read_results(folder))
     page.write_text(text)
     (folder / "summary.json").write_text(summary)
     return page

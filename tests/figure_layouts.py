@@ -8,23 +8,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
 from matplotlib.text import Text
 
-from trainmark.report.figures.save import drawing
-from trainmark.report.figures.style import add_note
-from trainmark.tables.verdicts import short_refusals
-
 TRAINERS = {
     2: (["chainer", "keras-jax"],),
     6: (["chainer", "keras-jax", "keras-tensorflow"], ["cpu"], ["stock", "tuned"]),
     12: (["chainer", "keras-jax", "keras-tensorflow"], ["cpu", "gpu"], ["stock", "tuned"]),
 }
 """Frameworks, devices and loops of so many trainers."""
-
-
-def artwork(name, data):
-    """A figure without the notes below it, but with the line on pairs that must not be ranked. In the current style."""
-    figure = drawing(name)(data)
-    add_note(figure, [line for line in [short_refusals(data.parity)] if line])
-    return figure
 
 
 def measured_layout(figure):

@@ -6,6 +6,7 @@ from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 
+from trainmark.checks.records import read_records
 from trainmark.files.seal import digest_of, sealed
 from trainmark.machine.disturbance import disturbance, disturbance_of
 from trainmark.machine.watch import COUNTED
@@ -17,8 +18,13 @@ from trainmark.records.record import PHASES, SCHEMA_VERSION
 from trainmark.records.resolved import batch_size_of, epoch_steps_of
 from trainmark.records.result import peak_shares, result
 from trainmark.records.step_losses import encode_step_losses
-from trainmark.tables.tables import GROUP, read_records, runs_table
+from trainmark.tables.frames import rows_of
+from trainmark.tables.numbers import as_table
+from trainmark.tables.pairs import comparisons
+from trainmark.tables.runs import runs_table
+from trainmark.tables.trainers import is_compared, trainer_pairs
 from trainmark.trainer import TRAINER, Trainer
+from trainmark.variant import GROUP
 
 CODE = {"sha256": "c" * 16, "shared": "a" * 16}
 """The code of runs and certificates; that of a training also names the one that prepared its dataset."""
@@ -477,3 +483,18 @@ def written_tables(folder: Path, *records, evaluations=()):
         path.write_text(json.dumps(one))
     by_path = read_records(folder, paths)
     return by_path, runs_table(by_path, list(paths), evaluations)
+
+
+def compared_pairs(runs, parities=None, *, certificates=None, **more):
+    """The pairs of trainers of these runs that are compared. All are certified, unless `certificates` says otherwise.
+
+    parities: see `certificates_of`. more: what `trainer_pairs` takes.
+    """
+    certified = certificates_of(runs, parities) if certificates is None else certificates
+    return list(filter(is_compared, trainer_pairs(runs, certified, **more)))
+
+
+def compared(runs, metric=None, **options):
+    """The rows that compare the trainers of these runs, by one metric or by all. options: those of `compared_pairs`."""
+    rows = rows_of(as_table(comparisons(compared_pairs(runs, **options))))
+    return [row for row in rows if metric in (None, row["metric"])]

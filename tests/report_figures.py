@@ -10,21 +10,19 @@ import numpy as np
 import pytest
 from harness import CPU_HOUR
 
+from trainmark.checks.epochs import ordered_epochs
 from trainmark.records.step_losses import step_losses
 from trainmark.tables.curves import reached_target
-from trainmark.tables.epoch_checks import ordered_epochs
 from trainmark.tables.paired import paired_ratios
-from trainmark.tables.tables import GROUP
 from trainmark.trainer import Trainer
-from trainmark.variant import split_name
+from trainmark.variant import GROUP, split_name
 
-AGREEMENT = {"steps", "pairs", "median", "largest", "ordered_epochs"}
+AGREEMENT = {"difference", "difference_high"}
 
-OF_TABLES = ("break_even_", "target_", "published_")
-"""Statistics that the page takes from tables whose own tests compute them."""
+OF_TABLES = ("break_even", "median_time_to_accuracy", "reached", "published_")
+"""Statistics whose own tests compute them."""
 
 COMPARISON = {"pairs", "left_out", "ratio", "low", "high", "verdict"}
-
 
 PEAK = (
     ("training_gflop_per_second", "training_flops_per_second", 1e9),
@@ -97,7 +95,7 @@ class Figures(HTMLParser):
 
 
 def check_figures(page, records, certificates):
-    """Compare every figure of the page with the records, by run number, and certificates, by any name.
+    """Compare every figure of the page with the records, by run number; certificates decide what is ranked.
 
     Gives the elements that show a figure. An element without a value must be one for which there is none.
     """
@@ -106,11 +104,8 @@ def check_figures(page, records, certificates):
     for cell in figures.shown:
         if cell["data-statistic"].startswith(OF_TABLES):
             continue
-        if "data-certificate" in cell:
-            wanted = _certified(cell["data-statistic"], cell["data-field"], cell["data-certificate"], certificates)
-        else:
-            runs = cell["data-runs"].split()
-            wanted = expected(cell["data-statistic"], cell["data-field"], runs, records, certificates)
+        runs = cell["data-runs"].split()
+        wanted = expected(cell["data-statistic"], cell["data-field"], runs, records, certificates)
         if "data-value" not in cell:
             assert wanted is None, cell
         elif cell["data-statistic"] == "verdict":
@@ -121,28 +116,10 @@ def check_figures(page, records, certificates):
     return [cell for cell in figures.shown if "data-value" in cell]
 
 
-def _certified(statistic, field, place, certificates):
-    """The value that a figure of a certificate must have: of a pair the largest one of a stage, or of epochs."""
-    file, number = place.split()
-    group = file.split("/")[1:-1]
-    (certificate,) = (
-        one for one in certificates.values() if [one[key] for key in ("experiment", "recipe", "dataset")] == group
-    )
-    pair = certificate["pairs"][int(number)]
-    of_epochs = {one["what"]: one["difference"] for one in pair["epochs"] or []}
-    found = of_epochs if statistic == "epochs" else pair["stages"].get(statistic)
-    if not found:
-        return None
-    numbers = {
-        name: float(value) for name, value in found.items() if name not in ("parity", "steps") and value is not None
-    }
-    return max(numbers.values()) if field == "largest" else numbers.get(field)
-
-
 def expected(statistic, field, runs, records, certificates):
     """The value that a figure of the report must have; None where there is none. Of a verdict those that it may be."""
-    if field == "step_losses":
-        return _agreement(statistic, _pairs(runs, records))
+    if field in ("step_losses", "compared_steps", "ordered_epochs"):
+        return _agreement(field, statistic, _pairs(runs, records))
     if statistic in COMPARISON:
         return _comparison(statistic, field, _pairs(runs, records), certificates)
     shown = [records[run] for run in runs]
@@ -184,8 +161,10 @@ def _value(record, field):
     peak = {key: None if record["peak"] is None else record["peak"][place] / unit for key, place, unit in PEAK}
     places.append(peak)
     cpus, phases = len(record["provenance"]["cpus"]), record["phases_seconds"]
-    cost = CPU_HOUR * cpus * (record["wall_seconds"] - phases["device_wait"] - phases["peak"]) / 3600
-    places.append({"cost": cost, "epoch_cost": cost / epochs if epochs else None})
+    working = record["wall_seconds"] - phases["device_wait"] - phases["peak"]
+    cost, cache = CPU_HOUR * cpus * working / 3600, record["compilation_cache"] or {}
+    places.append({"cost": cost, "epoch_cost": cost / epochs if epochs else None, "working_seconds": working})
+    places.append({"cached_programs": cache.get("hits"), "compiled_programs": cache.get("misses")})
     (value,) = [place[field] for place in places if field in place]
     return None if value in (None, "NaN") else float(value)
 
@@ -194,12 +173,12 @@ def _pairs(runs, records):
     return [(records[first], records[second]) for first, second in zip(runs[::2], runs[1::2], strict=True)]
 
 
-def _agreement(statistic, pairs):
+def _agreement(field, statistic, pairs):
     losses = [[[*chain(*map(step_losses, run["curves"]))][:100] for run in pair] for pair in pairs]
     worst = [
         max(abs(a - b) / max(abs(a), abs(b)) for a, b in zip(first, second, strict=True)) for first, second in losses
     ]
-    if pairs[0][0]["network"]["dropout"] and statistic in ("median", "largest"):
+    if pairs[0][0]["network"]["dropout"] and field == "step_losses":
         return None
     longest = max(len(first["curves"]) for first, _ in pairs)
     paired = [pair for pair in pairs if len(pair[0]["curves"]) == longest]
@@ -207,9 +186,8 @@ def _agreement(statistic, pairs):
         np.array([[step_losses(run["curves"][i]) for run in of] for of in zip(*paired, strict=True)])
         for i in range(longest)
     ]
-    of_pairs = {"pairs": len(pairs), "steps": max(len(first) for first, _ in losses)}
-    of_pairs["ordered_epochs"] = ordered_epochs(epochs)
-    return of_pairs.get(statistic) or {"median": statistics.median, "largest": max}[statistic](worst)
+    counts = {"compared_steps": max(len(first) for first, _ in losses), "ordered_epochs": ordered_epochs(epochs)}
+    return counts.get(field) or {"difference": statistics.median, "difference_high": max}[statistic](worst)
 
 
 def _enters(first, second, field):

@@ -22,7 +22,10 @@ MEASURED = (
 """Columns that hold what a run took, which epoch was drawn, or where, when and by which code it was trained."""
 
 
-PLACES = ("id", "number", "record", "run_ids", "run_numbers", "workers")
+LASTING = r"(test|train)_(loss|\w*accuracy)|scored_texts\..*|target_epochs|step_losses|compared_steps|ordered_epochs"
+"""The metrics, in the table of numbers, that hold no time."""
+
+PLACES = ("id", "number", "record", "run_numbers", "left_out_run_numbers", "note", "workers")
 """Columns and keys that say where a result is, which another version may keep elsewhere, or that some versions lack."""
 
 
@@ -67,6 +70,12 @@ def shared(one, other):
     return one
 
 
+def lasting_numbers(file: Path) -> pd.DataFrame:
+    """The numbers that hold no time."""
+    numbers = pd.read_csv(file)
+    return numbers[numbers["metric"].str.fullmatch(LASTING)].reset_index(drop=True)
+
+
 def compare(before: Path, after: Path, other_version: bool = False) -> list[str]:
     """What is the same, as lines. Raises AssertionError with the first difference.
 
@@ -87,8 +96,8 @@ def compare(before: Path, after: Path, other_version: bool = False) -> list[str]
             assert one.files == other.files, f"{name}: other weights"
             assert all(np.array_equal(one[key], other[key]) for key in one.files), f"{name}: other weights"
     lines = [f"{len(old)} runs: curves and weights are equal"]
-    for name in ("runs.parquet", "curves.parquet", "summary.csv", "agreement.csv"):
-        read = pd.read_parquet if name.endswith("parquet") else pd.read_csv
+    for name in ("runs.parquet", "curves.parquet", "numbers.csv"):
+        read = pd.read_parquet if name.endswith("parquet") else lasting_numbers
         one, other = (read(results / "tables" / name) for results in (before, after))
         assert other_version or list(one) == list(other), f"{name}: other columns"
         held = [column for column in one if column in other and column not in PLACES]

@@ -1,6 +1,7 @@
-"""Ratios of the times of two trainers that are equally fast, repeat by repeat: (trials, pairs)."""
+"""Simulated ratios of the times of two trainers, repeat by repeat, (trials, pairs), and tables of simulated runs."""
 
 import numpy as np
+import pandas as pd
 
 
 def of_a_machine(machine: str, trials: int, pairs: int) -> np.ndarray:
@@ -27,3 +28,28 @@ def correlated(trials: int, pairs: int, correlation: float) -> np.ndarray:
     for repeat in range(1, pairs):
         logs[:, repeat] = correlation * logs[:, repeat - 1] + np.sqrt(1 - correlation**2) * logs[:, repeat]
     return np.exp(0.05 * logs)
+
+
+SAME = {
+    "recipe": "r", "dataset": "d", "device": "cpu", "loop": "stock", "workers": 1, "epochs": 1, "status": "ok",
+    "disturbed": "", "calls": "c", "host": "h", "cpu_model": "p", "threads": 2, "held_cpus": 2, "environment": "venv",
+    "packages_sha256": "0", "library_settings": "", "dropout": False, "batch_size": 128, "test_loss": None,
+    "test_accuracy": None,
+}  # fmt: skip
+MISSING = ("steady_epoch_seconds", "waiting_share", "training_waiting_share", "target_accuracy", "target_seconds")
+
+
+def simulated_runs(experiments: int, repeats: int, factor: float) -> pd.DataFrame:
+    """Experiments of two frameworks, the second slower by `factor`. The machine drifts; now and then a run is slow."""
+    rng = np.random.default_rng(1)
+    drift = 1 + 0.3 * np.arange(repeats) / repeats
+    rows = []
+    for experiment in range(experiments):
+        for framework, slower in (("a", 1.0), ("b", factor)):
+            seconds = slower * drift * rng.lognormal(0, 0.02, repeats) * np.where(rng.random(repeats) < 0.1, 1.2, 1)
+            rows += [
+                {"experiment": str(experiment), "framework": framework, "repeat": repeat, "training_seconds": time}
+                for repeat, time in enumerate(seconds, start=1)
+            ]
+    runs = pd.DataFrame(rows).assign(**SAME, **dict.fromkeys(MISSING)).astype(dict.fromkeys(MISSING, "float64"))
+    return runs.assign(number=runs.index + 1, versions=runs["framework"] + " 1.0")

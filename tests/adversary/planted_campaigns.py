@@ -7,7 +7,6 @@ records.
 """
 
 import argparse
-import csv
 import hashlib
 import json
 import re
@@ -26,6 +25,9 @@ from plants import PLANTS, Plant, hunks_in
 
 from trainmark.files.seal import sealed
 from trainmark.records.result import peak_shares, result
+from trainmark.tables.frames import rows_of
+from trainmark.tables.numbers import read_numbers
+from trainmark.trainer import Trainer
 
 KEYS = {"datasets": ["digits"], "devices": ["cpu"], "epochs": [8], "repeats": 4}
 """Of an experiment with a plant, unless the plant has others."""
@@ -60,10 +62,10 @@ def write_experiment(folder: Path, experiment: Mapping, **config: object) -> Non
     (folder / "experiment.yaml").write_text(yaml.safe_dump({**config, "experiments": {"victim": dict(experiment)}}))
 
 
-def refusals(folder: Path) -> list[dict[str, str]]:
-    """The refused rows of the comparisons of trainers and of variants."""
-    tables = [(folder / "results" / "tables" / f"{name}.csv").open(newline="") for name in ("comparisons", "variants")]
-    return [row for table in tables for row in csv.DictReader(table) if row["verdict"].startswith("refused")]
+def refusals(folder: Path) -> list[dict]:
+    """The refused comparisons."""
+    numbers = read_numbers(folder / "results" / "tables" / "numbers.csv")
+    return rows_of(numbers[(numbers["statistic"] == "ratio") & numbers["verdict"].str.startswith("refused")])
 
 
 # --- plants -----------------------------------------------------------------------------------------------------------
@@ -128,7 +130,7 @@ def judged(plant: Plant, name: str, work: Path, plain: bool) -> dict[str, str]:
     said += dict.fromkeys(row["reason"] for row in rows)
     by_verify = verify(folder) if plain else ""
     words = "\n".join([*said, by_verify]).strip()
-    pairs = {(row["first"], row["second"]) for row in rows}
+    pairs = {(row["compared_with"], Trainer.of(row).name) for row in rows}
     is_alone = all(any(trainer.startswith(plant.framework) for trainer in pair) for pair in pairs)
     is_known = plant.framework in words or len(pairs) == len(plant.partners) > 1  # of one pair both could be wrong
     is_placed = bool(re.search(plant.where, words)) and (plant.is_in_all or (is_alone and is_known))

@@ -9,10 +9,10 @@ import pytest
 from records_for_tests import changed, held_from, record, with_other_ranks
 from records_for_tests import stretch as watched
 
+from trainmark.checks.campaign import check_records
 from trainmark.errors import RecordError
 from trainmark.records.consistency import contradictions
 from trainmark.records.step_losses import encode_step_losses
-from trainmark.tables.consistency import check_records
 
 pytestmark = pytest.mark.adversary
 

@@ -13,10 +13,12 @@ import threading
 import time
 from contextlib import contextmanager
 
-import pandas as pd
 import psutil
 import pytest
 from harness import copy_of_repository, snakemake, write_config
+
+from trainmark.tables.frames import rows_of
+from trainmark.tables.numbers import read_numbers
 
 pytestmark = pytest.mark.adversary
 
@@ -85,9 +87,9 @@ def records(folder):
 
 def verdicts(folder):
     """The rows of the comparisons of training times, by experiment and epochs."""
-    table = pd.read_csv(folder / "results" / "tables" / "comparisons.csv", keep_default_na=False)
-    rows = table[table["metric"] == "training_seconds"].to_dict("records")
-    return {(row["experiment"], row["epochs"]): row for row in rows}
+    table = read_numbers(folder / "results" / "tables" / "numbers.csv")
+    rows = table[(table["statistic"] == "ratio") & (table["metric"] == "training_seconds")]
+    return {(row["experiment"], row["epochs"]): row for row in rows_of(rows)}
 
 
 def trainings(folder, word):

@@ -152,7 +152,7 @@ def test_results_in_another_clone_with_another_seed_are_not_mixed(folder, tmp_pa
 
 
 def test_edited_tables_are_named(folder):
-    for name in ("summary.csv", "comparisons.csv"):
+    for name in ("numbers.csv", "parity.csv"):
         path = folder / "results" / "tables" / name
         before = path.stat()
         path.write_bytes(path.read_bytes().replace(b"mnist", b"tsinm"))
@@ -195,7 +195,7 @@ def refused(folder, sentence):
     """Make the tables again, which fails with this sentence, in one line and without a traceback. Of tables that are
     there, verify alone reads the records once more.
     """
-    keyed(folder, "tables/summary.csv").unlink()
+    keyed(folder, "tables/numbers.csv").unlink()
     process = call(folder)
     assert process.returncode != 0
     lines = [line for line in process.printed.splitlines() if sentence in line]
@@ -222,7 +222,7 @@ def test_an_edited_record_is_refused_by_its_digest_whatever_its_time(folder):
 def test_a_forger_who_renews_every_digest_and_keeps_all_sums_is_not_found(folder):
     """A limit (docs/comparing.md): nothing in the file contradicts it."""
     edit(record_file(folder, ONE), {"memory.peak_host_mib": 1.0})
-    keyed(folder, "tables/summary.csv").unlink()
+    keyed(folder, "tables/numbers.csv").unlink()
     assert call(folder).returncode == 0
     assert verify(folder).returncode == 0
 

@@ -3,9 +3,10 @@
 Each fault is in the Chainer of a copy of the repository, and only in train.py.
 """
 
-import pandas as pd
 import pytest
 from harness import REPOSITORY, copy_of_repository, snakemake, write_config
+
+from trainmark.tables.numbers import read_numbers
 
 pytestmark = [pytest.mark.adversary, pytest.mark.timeout(1200)]
 
@@ -63,12 +64,13 @@ def ran_with(folder, faults, *arguments, experiments=None):
 def test_an_error_in_runs_only_is_refused_by_comparing_the_runs(tmp_path, name, recipe, reason):
     process = ran_with(tmp_path, {"victim": name}, experiments={"victim": {"recipes": [recipe]}})
     assert process.returncode == 0, process.printed[-3000:]
-    table = pd.read_csv(tmp_path / "results/tables/comparisons.csv")
+    table = read_numbers(tmp_path / "results/tables/numbers.csv").query("statistic == 'ratio'")
     assert set(table["verdict"]) == {"refused: different"}
-    assert table["reason"].str.startswith(reason).all(), table["reason"][0]
+    found = table["reason"].iloc[0]
+    assert table["reason"].str.startswith(reason).all(), found
     page = (tmp_path / "results/report/index.html").read_text()
     assert reason in page
-    assert f"Not to be ranked:\n  chainer on cpu and keras-jax on cpu: {table['reason'][0]}" in process.printed
+    assert f"Not to be ranked:\n  chainer on cpu and keras-jax on cpu: {found}" in process.printed
 
 
 def test_a_run_with_wrong_counts_fails_with_a_sentence(tmp_path):

@@ -4,7 +4,8 @@ Run: make bench-intervals. The ratios are simulated (tests/simulated_ratios.py).
 """
 
 import numpy as np
-from simulated_ratios import correlated, of_a_machine
+from records_for_tests import compared
+from simulated_ratios import correlated, of_a_machine, simulated_runs
 
 from trainmark.tables.paired import LEVEL, PairedRatios, holm, paired_ratios
 
@@ -45,6 +46,20 @@ def main() -> None:
     print(f"reports with a false verdict, of {REPORTS} on {IN_REPORT} pairs of equal trainers with heavy tails:")
     for n in (6, 8, 12, 20):
         print(f"{n} repeats: {false_reports(n)}", flush=True)
+    verdicts()
+
+
+def verdicts(experiments: int = 1000) -> None:
+    """Print how often intervals and verdicts of the tables hold on a machine that drifts and has slow moments."""
+    print(f"verdicts of {experiments} experiments of two trainers:")
+    for repeats in (6, 8, 10, 20):
+        for factor in (1.0, 1.02, 1.1):
+            rows = compared(simulated_runs(experiments, repeats, factor), "training_seconds")
+            covered = np.mean([row["low"] <= factor <= row["high"] for row in rows])
+            told = np.mean([row["verdict"] != "not distinguishable" for row in rows])
+            print(
+                f"{repeats} repeats, {factor} times as slow: covered {covered:.1%}, told apart {told:.1%}", flush=True
+            )
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ import pandas as pd
 from harness import copy_of_repository, write_config
 from measuring import parser_of, run_workflow
 
+from trainmark.tables.numbers import read_numbers
+
 SLOWDOWN = 0.1
 
 ADAPTER = f'''"""Chainer's adapter under three names."""
@@ -64,8 +66,8 @@ def comparisons(folder: Path, repeats: int, epochs: int) -> pd.DataFrame:
     # Without the search path of this script, which names the library of the repository, not of its copy.
     run_workflow(folder, name, PYTHONPATH="")
     print((folder / "results" / "tables" / "summary.txt").read_text())
-    table = pd.read_csv(folder / "results" / "tables" / "comparisons.csv")
-    return table[table["metric"].str.endswith("_seconds")]
+    table = read_numbers(folder / "results" / "tables" / "numbers.csv")
+    return table[table["statistic"] == "ratio"]
 
 
 def main() -> None:
@@ -76,12 +78,12 @@ def main() -> None:
     right = []
     for row in table.to_dict("records"):
         print(
-            f"{row['experiment']}, {row['metric']}: {row['second']} against {row['first']}: "
-            f"{row['ratio']} ({row['low']} to {row['high']}), {row['pairs']} pairs: {row['verdict']}"
+            f"{row['experiment']}, {row['metric']}: {row['framework']} against {row['compared_with']}: "
+            f"{row['value']} ({row['low']} to {row['high']}), {row['runs']} pairs: {row['verdict']}"
         )
         right.append(row["verdict"] == WANTED[row["experiment"]])
         if row["experiment"] == "slowed" and row["verdict"] == "slower":
-            right.append(float(row["low"]) <= 1 + SLOWDOWN <= float(row["high"]))
+            right.append(row["low"] <= 1 + SLOWDOWN <= row["high"])
             print(f"  holds {1 + SLOWDOWN:g}: {'yes' if right[-1] else 'no'}")
     print(f"as it should be: {'yes' if all(right) else 'no'}")
     sys.exit(not all(right))

@@ -71,15 +71,14 @@ def test_a_command_is_a_row_of_the_report_and_not_certified(done):
 
 
 def test_the_ratio_of_epoch_times_has_no_verdict(done):
-    table = pd.read_csv(done.results / "tables" / "comparisons.csv")
-    rows = table[(table["recipe"] == "good") & (table["metric"] == "steady_epoch_seconds")]
-    (row,) = rows.to_dict("records")
-    assert (row["first"], row["second"]) == ("chainer on cpu (mnist-mlp-flux on digits)", "command on cpu")
+    ratios = pd.read_csv(done.results / "tables" / "numbers.csv").query("statistic == 'ratio' and recipe == 'good'")
+    (row,) = ratios[ratios["metric"] == "steady_epoch_seconds"].to_dict("records")
+    assert (row["framework"], row["compared_with"]) == ("command", "chainer on cpu (mnist-mlp-flux on digits)")
     runs = pd.read_parquet(done.results / "tables" / "runs.parquet").set_index(["recipe", "repeat"])
     seconds = runs["steady_epoch_seconds"]
     ratios = [seconds["good", repeat] / seconds["mnist-mlp-flux", repeat] for repeat in (1, 2)]
     if (runs["disturbed"] == "").all():
-        assert float(row["ratio"]) == pytest.approx(prod(ratios) ** 0.5)
+        assert row["value"] == pytest.approx(prod(ratios) ** 0.5)
         assert row["verdict"] == "not ranked"
     assert row["parity"] == "not certified"
     assert "Ratios of the time of a steady epoch, " in done.process.printed

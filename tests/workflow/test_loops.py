@@ -13,7 +13,7 @@ from trainmark.parity.certificate import read_certificate
 from trainmark.records.evaluation import read_evaluation
 from trainmark.records.record import read_record
 from trainmark.records.tuning import read_tuning, write_tuning
-from trainmark.tables.comparisons import read_comparisons
+from trainmark.tables.numbers import read_numbers
 from trainmark.trainer import Trainer
 
 pytestmark = pytest.mark.faults  # whole workflows: a minute that make test has not
@@ -69,10 +69,10 @@ def test_the_loops_are_certified_and_evaluated_against_each_other(finished):
 def test_tables_and_report_name_both(finished):
     folder, printed = finished
     tables = folder / "results" / "tables"
-    compared = read_comparisons(tables / "comparisons.csv")
-    assert set(zip(compared["first"], compared["second"], strict=True)) == {("twin tuned on cpu", "twin on cpu")}
-    speed_ups = pd.read_csv(tables / "speed_ups.csv")
-    assert set(speed_ups["baseline"]) == {"twin tuned on cpu"} and set(speed_ups["loop"]) == {"stock"}
+    numbers = read_numbers(tables / "numbers.csv")
+    between = numbers[numbers["statistic"].isin(["ratio", "speed_up"]) & (numbers["parity"] != "")]
+    assert set(between["statistic"]) == {"ratio", "speed_up"}
+    assert set(between["compared_with"]) == {"twin tuned on cpu"} and set(between["loop"]) == {"stock"}
     assert re.search(r"^framework +device +loop +epochs", printed, re.MULTILINE)
     page = (folder / "results/report/index.html").read_text()
     found = sorted((folder / "results/runs").rglob("record.json"))
@@ -88,8 +88,10 @@ def test_the_steps_of_the_tuning_are_timed_and_drawn(finished):
     results, tuning = folder / "results", read_tuning(keyed(folder, TUNING))
     assert [step["step"] for step in tuning["steps"]][:1] == ["print"]
     assert {step["step"] for step in tuning["steps"][1:]} <= {"threads"}
-    table = pd.read_csv(results / "tables/tuning.csv")
-    assert table["step"].tolist() == [step["step"] for step in tuning["steps"]] and (table["pairs"] == 6).all()
+    numbers = read_numbers(results / "tables" / "numbers.csv")
+    ratios = numbers[numbers["metric"].str.startswith("tuning.") & (numbers["statistic"] == "ratio")]
+    assert ratios["metric"].tolist() == [f"tuning.{step['step']}" for step in tuning["steps"]]
+    assert (ratios["runs"] == 6).all()
     assert "a line is printed" in (results / f"figures/{GROUP}/tuning.svg").read_text()
     assert "the tuned loop trains" in keyed(folder, f"logs/time_tuning/{GROUP}/twin-cpu-tuned/*.log").read_text()
 

@@ -103,7 +103,7 @@ CHANGES = {
     "a figure deleted": (
         lambda folder: keyed(folder, f"figures/both/{GROUP}/loss.svg").unlink(), {}, PAGES | {"plot_figures": 1},
     ),
-    "a table deleted": (lambda folder: keyed(folder, "tables/summary.csv").unlink(), {}, TABLES),
+    "a table deleted": (lambda folder: keyed(folder, "tables/numbers.csv").unlink(), {}, TABLES),
     "a record deleted": (lambda folder: record_file(folder, RUN).unlink(), {}, TRAINED_AGAIN),
     "a certificate deleted": (
         lambda folder: keyed(folder, f"certificates/both/{GROUP}/*.json").unlink(), {}, CERTIFICATE | TABLES,
@@ -253,7 +253,7 @@ EDITS = {
     "the comparison of traces": (
         [("parity/compare.py", '"rounding": 1e-9', '"rounding": 1e-10')], {**CERTIFICATE, **TABLES},
     ),
-    "tables": ([("tables/tables.py", *ADDED)], TABLES),
+    "tables": ([("tables/numbers.py", *ADDED)], TABLES),
     "figures": ([("report/figures/save.py", *ADDED)], PAGES),
     "a comment in the report": ([("../report.py", "import argparse\n", "import argparse  # as is\n")], {"report": 1}),
     "what the report prints of a recipe": (

@@ -3,13 +3,13 @@
 In a copy of the repository one of each kind is added, by these places and no others, and the workflow runs with them.
 """
 
-import csv
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from harness import (
     REPOSITORY,
@@ -141,8 +141,11 @@ EXTENSIONS = {
         "profiles/moon/config.yaml": "executor: trainmark\ntrainmark-scheduler: moon\njobs: 9\ncores: 2\n",
     },
     "figure": {f"{LIBRARY}/report/figures/curves.py": FIGURE},
-    "column": {
-        f"{LIBRARY}/tables/tables.py": ("COLUMNS = {\n", 'COLUMNS = {\n    "wall": ("wall time, s", "wall_seconds"),\n')
+    "metric": {
+        f"{LIBRARY}/tables/metrics.py": (
+            "METRICS = {\n",
+            'METRICS = {\n    "queued": Metric("queued, s", "s", "phases_seconds.device_wait"),\n',
+        )
     },
 }
 """By kind, what is added, by file: texts in place of others, or what is written at a file's end."""
@@ -271,8 +274,7 @@ def test_an_added_figure_is_drawn_and_stands_in_the_report_with_its_caption(resu
     assert "Final accuracies, a dot for each run." in (results / "report" / "index.html").read_text()
 
 
-def test_an_added_column_is_in_the_summary(results, records):
-    rows = csv.DictReader((results / "tables" / "summary.csv").open())
-    medians = [float(row["wall_median"]) for row in rows if row["experiment"] == "new"]
-    assert medians == pytest.approx([record["wall_seconds"] for record in records])
-    assert "wall time, s" in (results / "report" / "index.html").read_text()
+def test_an_added_metric_is_in_the_numbers_and_the_report(results, records):
+    numbers = pd.read_csv(results / "tables" / "numbers.csv").query("metric == 'queued' and experiment == 'new'")
+    assert numbers["value"].tolist() == pytest.approx([one["phases_seconds"]["device_wait"] for one in records])
+    assert "queued, s" in (results / "report" / "index.html").read_text()

@@ -2,12 +2,12 @@
 
 import json
 
-import pandas as pd
 import pytest
 from harness import finish, record_file, run_script
 
 from trainmark.plan.figures import known_figures
 from trainmark.records.record import read_record
+from trainmark.tables.numbers import read_numbers
 
 pytestmark = pytest.mark.slow
 
@@ -40,8 +40,8 @@ def record_of(folder, variant, repeat=1):
 
 
 def comparisons(folder, experiment):
-    table = pd.read_csv(folder / "results" / "tables" / "variants.csv")
-    return table[table["experiment"] == experiment]
+    numbers = read_numbers(folder / "results" / "tables" / "numbers.csv")
+    return numbers[(numbers["experiment"] == experiment) & (numbers["statistic"] == "ratio")]
 
 
 def test_each_variant_trains_with_its_own_settings_from_the_same_weights(folder):
@@ -57,7 +57,7 @@ def test_the_variants_are_compared_and_drawn_and_the_folder_verifies(folder):
     table = comparisons(folder, "dropout")
     assert set(table["reason"]) == {"masks and half differ in dropout"}
     assert set(table["verdict"][table["metric"] == "test_loss"]) == {"too few pairs (2, needs 6)"}
-    assert set(table["pairs"] + table["left_out"]) == {2}
+    assert set(table["runs"] + table["left_out"]) == {2}
     figures = results / "figures" / "dropout" / "mnist-mlp-keras" / "held-out"
     assert {file.stem for file in figures.glob("*.svg")} == set(known_figures())
     assert "chainer with half" in (figures / "loss.svg").read_text()
@@ -69,7 +69,8 @@ def test_the_variants_are_compared_and_drawn_and_the_folder_verifies(folder):
 
 def test_the_cells_of_a_grid_are_compared_factor_by_factor(folder):
     table = comparisons(folder, "rates")
-    assert {*(table["first"] + " - " + table["second"]).str.replace("chainer with | on cpu", "", regex=True)} == {
+    first = table["compared_with"].str.replace("chainer with | on cpu", "", regex=True)
+    assert {*(first + " - " + table["variant"])} == {
         "learning_rate-0.001 - learning_rate-0.01", "batch_size-64 - batch_size-128",
         *(f"learning_rate-0.001.{size} - learning_rate-0.01.{size}" for size in ("batch_size-64", "batch_size-128")),
         *(f"{rate}.batch_size-64 - {rate}.batch_size-128" for rate in ("learning_rate-0.001", "learning_rate-0.01")),
@@ -82,5 +83,4 @@ def test_another_order_and_another_variant_train_no_run_again(folder):
     assert {variant: record_of(folder, variant)["sha256"] for variant in VARIANTS} == before
     assert not record_of(folder, "none")["network"]["dropout"]
     table = comparisons(folder, "dropout")
-    assert set(table["first"]) == {"chainer with none on cpu"}
-    assert set(table["second"]) == {"chainer with masks on cpu", "chainer with half on cpu"}
+    assert set(table["compared_with"]) == {"chainer with none on cpu"} and set(table["variant"]) == {"masks", "half"}

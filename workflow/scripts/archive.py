@@ -6,8 +6,7 @@ from pathlib import Path
 from trainmark.config.load import REPOSITORY
 from trainmark.errors import run_command
 from trainmark.paper.archive import pack
-from trainmark.plan.plan_file import read_plan
-from trainmark.tables.results import read_results
+from trainmark.tables.sections import read_results
 
 
 def main() -> None:
@@ -21,9 +20,7 @@ def main() -> None:
         help="address of the license of the results (default: CC BY 4.0)",
     )
     arguments = parser.parse_args()
-    folder = arguments.results_folder
-    plan = read_plan(folder / "plan.json")
-    print(pack(read_results(folder), plan, REPOSITORY, arguments.out, arguments.license))
+    print(pack(read_results(arguments.results_folder), REPOSITORY, arguments.out, arguments.license))
 
 
 if __name__ == "__main__":

@@ -1,20 +1,23 @@
 """End with an error if a claim fails, or can't be checked."""
 
 import argparse
-from pathlib import Path
 
 from trainmark.errors import ClaimError, run_command
-from trainmark.tables.claims import FAILED
-from trainmark.tables.tables import read_table, rows_of
+from trainmark.plan.plan_file import add_plan, read_plan
+from trainmark.tables.claims import FAILED, judged
+from trainmark.tables.frames import read_table
+from trainmark.tables.numbers import read_numbers
 
 
 def main() -> None:
-    """Read the table of claims, and name those that fail."""
+    """Judge the claims of the config by the tables, and name those that fail."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--claims", required=True, type=Path, help="claims.csv of the tables")
-    rows = rows_of(read_table(parser.parse_args().claims))
-    if failed := [row for row in rows if row["status"] in FAILED]:
-        raise ClaimError("; ".join(f"{row['status']}: {row['says']} ({row['sentence']})" for row in failed))
+    add_plan(parser)
+    plan = parser.parse_args().plan
+    tables, claims = plan.parent / "tables", read_plan(plan)["config"]["claims"]
+    found = judged(claims, read_numbers(tables / "numbers.csv"), read_table(tables / "parity.csv"))
+    if failed := [one for one in found if one["status"] in FAILED]:
+        raise ClaimError("; ".join(f"{one['status']}: {one['says']} ({one['sentence']})" for one in failed))
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from trainmark.errors import run_command
 from trainmark.files.whole import write_text
-from trainmark.plan.plan_file import add_plan, read_plan
+from trainmark.plan.plan_file import add_plan
 from trainmark.report.page import render
-from trainmark.tables.results import read_results
+from trainmark.tables.sections import read_results
 
 
 def main() -> None:
@@ -17,7 +17,7 @@ def main() -> None:
     parser.add_argument("--out", required=True, type=Path, help="output: index.html")
     parser.add_argument("--summary", required=True, type=Path, help="output: summary.json")
     arguments = parser.parse_args()
-    page, summary = render(read_results(arguments.plan.parent), read_plan(arguments.plan))
+    page, summary = render(read_results(arguments.plan.parent))
     write_text(arguments.out, page)
     write_text(arguments.summary, summary)
 

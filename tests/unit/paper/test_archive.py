@@ -11,8 +11,7 @@ from fabricated_campaigns import write_campaign
 from trainmark.errors import DataError
 from trainmark.machine.git import VARIABLES
 from trainmark.paper.archive import pack
-from trainmark.plan.plan_file import read_plan
-from trainmark.tables.results import read_results
+from trainmark.tables.sections import read_results
 
 LICENSE = "https://creativecommons.org/publicdomain/zero/1.0/"
 
@@ -50,7 +49,7 @@ def clone(tmp_path):
 
 
 def packed(results, clone, out):
-    pack(read_results(results), read_plan(results / "plan.json"), clone, out, LICENSE)
+    pack(read_results(results), clone, out, LICENSE)
     return out
 
 
@@ -67,7 +66,7 @@ def test_it_has_what_others_need_and_sums_that_name_a_changed_file(results, clon
         archive.extractall(tmp_path)
     root = tmp_path / "archive"
     files = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
-    assert {"README.md", "CITATION.cff", "config.json", "source/CITATION.cff", "results/tables/tidy.csv"} <= files
+    assert {"README.md", "CITATION.cff", "config.json", "source/CITATION.cff", "results/tables/numbers.csv"} <= files
     assert {name for name in files if "paper" in name} == {"results/paper/files.json", "results/paper/numbers.tex"}
     assert not [name for name in files if "logs" in name or "raw" in name]
     assert "experiments" in json.loads((root / "config.json").read_text())
@@ -96,20 +95,17 @@ NONE = "is no git clone with a commit that could be packed: "
 @pytest.mark.parametrize(
     ("commands", "variables", "folder", "refusal"),
     [
-        (":", HOOK, "clone", None),
         (":", HOOK | {"GIT_WORK_TREE": "other", "GIT_COMMON_DIR": "other/.git"}, "clone", None),
         (":", OTHERS, "clone", None),
         (":", WORK_TREE, "clone", None),
         (":", OWNER, "clone", None),
         (USERS, {"XDG_CONFIG_HOME": ""}, "clone", None),
-        ("cd clone; git config core.autocrlf true", {}, "clone", None),
         (
             "cd clone; git config core.autocrlf true; rm *.cff; git checkout -- .; grep -q $'\r' *.cff",
             {},
             "clone",
             None,
         ),
-        ("cd clone; git config core.eol crlf; git config core.attributesFile /nowhere", {}, "clone", None),
         ("cd clone; git config core.fsmonitor 'sleep 100; true'", {}, "clone", None),
         ("echo '*.cff export-subst ident eol=crlf' > clone/.git/info/attributes", {}, "clone", None),
         ("echo 'library export-ignore' > clone/.git/info/attributes", {}, "clone", None),

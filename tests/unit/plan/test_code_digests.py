@@ -145,7 +145,7 @@ def test_every_file_of_the_library_is_of_some_job_or_has_a_reason():
         ("datasets/formats/idx.py", {"prepare"}),
         ("datasets/formats/npz.py", set()),
         ("datasets/fetching/download.py", set()),
-        ("tables/tables.py", {"collect", "plot", "report"}),
+        ("tables/frames.py", {"collect", "plot", "report"}),
         ("report/figures/save.py", {"plot", "report"}),
         ("report/page.css", {"report"}),
     ],

@@ -10,7 +10,7 @@ from unittest import mock
 import pandas as pd
 import plot
 import pytest
-from figures_for_tests import PUBLISHED, data_of, made_up
+from figures_for_tests import PUBLISHED, data_of, made_up, with_rows
 from records_for_tests import disturbed, diverged, record
 
 from trainmark.config.load import shipped_files
@@ -27,6 +27,7 @@ from trainmark.report.figures.caption import for_latex
 from trainmark.report.figures.data import of_trainers
 from trainmark.report.figures.options import DEFAULT_OPTIONS, FigureOptions
 from trainmark.report.figures.save import ALL_CENSORED, draw_figure, laid_out, save_figures
+from trainmark.trainer import Trainer
 
 OF_FIGURES = shipped_files()[0]["properties"]["figures"]["properties"]
 
@@ -94,9 +95,11 @@ def test_a_caption_explains_only_what_is_drawn_and_names_the_runs_once(tmp_path)
 
 
 def test_a_figure_of_a_command_names_the_trainings_that_it_must_not_be_ranked_with(unranked):
-    pairs = [{"first": "a on cpu (r on d)", "second": "command on cpu", "parity": "not certified", "reason": "unknown"}]
-    of_command = replace(unranked, parity=unranked.parity[:0], comparisons=pd.DataFrame(2 * pairs))
-    assert draw_figure("loss", of_command)[0].get_supxlabel() == "Not ranked: a on cpu (r on d) and command on cpu"
+    ratio = {"statistic": "ratio", "compared_with": "a on cpu (r on d)", "parity": "not certified", "reason": "unknown"}
+    rows = [ratio | Trainer("perceptron", "cpu")._asdict() | {"epochs": epochs} for epochs in (1, 2)]
+    of_command = replace(unranked, section=replace(unranked.section, parity=unranked.section.parity[:0]))
+    of_command = with_rows(of_command, *rows)
+    assert draw_figure("loss", of_command)[0].get_supxlabel() == "Not ranked: a on cpu (r on d) and perceptron on cpu"
     assert caption_of("loss", of_command)[0].count("unknown") == 1
 
 
@@ -152,18 +155,17 @@ def test_options_of_the_config_reach_the_figures():
 
 def test_only_the_chosen_trainers_are_drawn(tmp_path):
     data = made_up(tmp_path, ["a", "b", "c"], loops=["stock", "tuned"])
-    few = of_trainers(data, ["a-cpu", "c-cpu-tuned"])
-    assert [trainer.name for trainer in few.trainers] == ["a on cpu", "c tuned on cpu"]
-    assert set(few.curves["id"]) == set(few.runs["id"])
-    for pairs in (few.comparisons, few.parity, few.break_even, pd.DataFrame(few.certificate["pairs"])):
+    few = of_trainers(data.section, ["a-cpu", "c-cpu-tuned"])
+    both = {"a on cpu", "c tuned on cpu"}
+    assert {Trainer.of(row).name for table in (few.runs, few.numbers) for row in table.to_dict("records")} == both
+    assert {*few.rows("break_even")["compared_with"]} == {"a on cpu"}
+    for pairs in (few.parity, pd.DataFrame(few.certificate["pairs"])):
         assert {*zip(pairs["first"], pairs["second"], strict=True)} == {("a on cpu", "c tuned on cpu")}
-    assert {*few.targets["framework"]} == {"a", "c"}
-    assert {*few.speed_ups["loop"]} == {*few.tuning["loop"]} == {"tuned"}
-    alone = of_trainers(data, ["b-cpu"])
-    assert alone.certificate["pairs"] == [] and {*alone.speed_ups["framework"]} == {"b"}
-    assert draw_figure("parity", alone)[1] is False
+    alone = of_trainers(data.section, ["b-cpu"])
+    assert alone.certificate["pairs"] == [] and {*alone.rows("speed_up")["compared_with"]} == {"a on cpu"}
+    assert draw_figure("parity", replace(data, section=alone))[1] is False
     with pytest.raises(ConfigError, match=r"trainers: found d-cpu; allowed: a-cpu, a-cpu-tuned, b-cpu"):
-        of_trainers(data, ["a-cpu", "d-cpu"])
+        of_trainers(data.section, ["a-cpu", "d-cpu"])
 
 
 # --- metadata, and the same files ---------------------------------------------------------------------------------
@@ -209,7 +211,8 @@ def test_figures_are_the_same_each_time_on_any_day_in_any_folder(tmp_path, monke
 def test_thousands_of_runs_give_small_files(tmp_path):
     data = made_up(tmp_path, ["chainer", "keras-jax"], settings=(2, 4))
     runs = pd.concat([data.runs.assign(id=data.runs["id"] + str(i)) for i in range(400)], ignore_index=True)
-    small, large = (saved(tmp_path, "training_time", replace(data, runs=one)) for one in (data.runs, runs))
+    many = replace(data, section=replace(data.section, runs=runs))
+    small, large = (saved(tmp_path, "training_time", one) for one in (data, many))
     assert all(len(large[kind]) < len(small[kind]) + 100_000 for kind in FIGURE_FORMATS)
 
 

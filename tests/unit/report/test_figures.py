@@ -6,10 +6,9 @@ from itertools import combinations, pairwise, product
 
 import matplotlib
 import numpy as np
-import pandas as pd
 import pytest
-from figure_layouts import TRAINERS, artwork, contrast, measured_layout
-from figures_for_tests import PUBLISHED, data_of, made_up
+from figure_layouts import TRAINERS, contrast, measured_layout
+from figures_for_tests import PUBLISHED, data_of, made_up, with_rows
 from fontTools.fontBuilder import FontBuilder
 from fontTools.pens.t2CharStringPen import T2CharStringPen
 from fontTools.pens.ttGlyphPen import TTGlyphPen
@@ -23,13 +22,13 @@ from trainmark.plan import figures as listed
 from trainmark.plan.figures import known_figures
 from trainmark.records.record import PHASES
 from trainmark.records.result import result
-from trainmark.report.figures import phases, save, style
+from trainmark.report.figures import rows, save, style
+from trainmark.report.figures.legend import of_look
 from trainmark.report.figures.options import FigureOptions
 from trainmark.report.figures.save import ALL_CENSORED, NO_VALUES, draw_figure, drawing
 from trainmark.report.figures.style import COLOURS, looks_of, settings
 from trainmark.report.figures.text import text_width, wrapped
-from trainmark.tables.targets import targets_table
-from trainmark.trainer import DEVICES, LOOPS, TRAINER, Trainer
+from trainmark.trainer import DEVICES, LOOPS, Trainer
 
 SEVERAL = [(device, "stock", workers) for device in DEVICES for workers in (2, 4, 8)]
 """Devices, loops and numbers of workers of trainers with several workers: these have the stock loop."""
@@ -86,9 +85,9 @@ def test_each_figure_has_a_caption_and_a_function():
 @pytest.mark.parametrize("name", known_figures())
 def test_nothing_overlaps_or_is_too_small_or_too_high_and_axes_have_units(crowd, name):
     with matplotlib.rc_context(settings(crowd.options)):
-        if drawing(name)(crowd) is None:
+        figure, shows = draw_figure(name, crowd)
+        if not shows:
             pytest.skip("nothing to show")
-        figure = artwork(name, crowd)
         found = measured_layout(figure)
     assert found["wrong"] == []
     assert found["width_mm"] == pytest.approx(crowd.options.width_mm) and found["height_mm"] <= 170
@@ -110,9 +109,13 @@ def test_nothing_overlaps_or_is_too_small_or_too_high_and_axes_have_units(crowd,
 # --- style --------------------------------------------------------------------------------------------------------
 
 
+def grey(colour):
+    return float(np.dot(to_rgb(colour), (0.299, 0.587, 0.114)))
+
+
 def test_no_two_trainers_look_alike_in_grey():
     trainers = [Trainer(f"f{i:02}", *parts) for i in range(12) for parts in [*product(DEVICES, LOOPS), *SEVERAL]]
-    styles = looks_of(pd.DataFrame(trainers, columns=[*TRAINER]).sort_values("loop"))
+    styles = looks_of(trainers, trainers)
     dots = {(look.colour, look.marker, look.dots().get("fillstyle")) for look in styles.values()}
     assert len(dots) == len(trainers), "dots have no line"
     lines = {(look.colour, look.marker, look.line()["linestyle"]) for look in styles.values()}
@@ -122,30 +125,24 @@ def test_no_two_trainers_look_alike_in_grey():
     }
     assert len(without_colour) == 9 * len(trainers) / 12
     three = [styles[Trainer(f"f{i:02}", "cpu")] for i in range(3)]
-    greys = [np.dot(to_rgb(look.colour), (0.299, 0.587, 0.114)) for look in three]
+    greys = [grey(look.colour) for look in three]
     assert min(abs(a - b) for a, b in combinations(greys, 2)) > 0.2
     assert all(contrast(colour) >= 3 for colour in COLOURS), "on white"
 
 
-def grey(colour):
-    return round(float(np.dot(to_rgb(colour), (0.299, 0.587, 0.114))), 1)
-
-
-@pytest.mark.parametrize("is_grey", [False, True])
-def test_no_pair_of_trainers_is_drawn_alike(is_grey):
+def test_no_pair_of_trainers_is_drawn_alike_in_grey():
     for pair in combinations(KNOWN, 2):
         drawn = [
-            (grey(line.get_color()) if is_grey else line.get_color(), line.get_marker(), line.get_fillstyle(),
-             line._dash_pattern)
-            for line in (look.handle() for look in looks_of(pd.DataFrame(pair, columns=[*TRAINER])).values())
-        ]  # fmt: skip
+            (round(grey(line.get_color()), 1), line.get_marker(), line.get_fillstyle(), line._dash_pattern)
+            for line in map(of_look, looks_of(pair, pair).values())
+        ]
         assert drawn[0] != drawn[1], pair
 
 
 def test_every_phase_is_in_one_area_or_left_out_and_neighbours_differ_in_grey():
-    areas = [phase for of_area, _ in phases.AREAS.values() for phase in of_area]
-    assert sorted([*areas, *phases.LEFT_OUT]) == sorted(PHASES)
-    greys = [np.dot(to_rgb(colour), (0.299, 0.587, 0.114)) for _, colour in phases.AREAS.values()]
+    areas = [phase for of_area, _ in rows.AREAS.values() for phase in of_area]
+    assert sorted([*areas, "device_wait", "peak"]) == sorted(PHASES)
+    greys = [grey(colour) for _, colour in rows.AREAS.values()]
     assert min(abs(a - b) for a, b in pairwise(greys)) > 0.25
 
 
@@ -158,7 +155,7 @@ def test_texts_are_wrapped_to_a_width(text):
 
 
 def write_font(path, kind):
-    """Write a font of one glyph, whose outlines are of a kind: "glyf" (TrueType), "CFF " or "CFF2"."""
+    """Write a font of one glyph, whose outlines are of a kind: "glyf" (TrueType) or "CFF"."""
     made = FontBuilder(1000, isTTF=kind == "glyf")
     made.setupGlyphOrder([".notdef", "a"])
     made.setupCharacterMap({ord("a"): "a"})
@@ -166,10 +163,10 @@ def write_font(path, kind):
         made.setupGlyf({name: TTGlyphPen(None).glyph() for name in (".notdef", "a")})
     else:
         glyphs = {name: T2CharStringPen(500, None).getCharString() for name in (".notdef", "a")}
-        made.setupCFF2(glyphs) if kind == "CFF2" else made.setupCFF("Own", {}, glyphs, {})
+        made.setupCFF("Own", {}, glyphs, {})
     made.setupHorizontalMetrics({name: (500, 0) for name in (".notdef", "a")})
     made.setupHorizontalHeader(ascent=800, descent=-200)
-    made.setupNameTable({"familyName": f"Own {kind.strip()}", "styleName": "Regular"})
+    made.setupNameTable({"familyName": f"Own {kind}", "styleName": "Regular"})
     made.setupOS2()
     made.setupPost()
     made.save(path)
@@ -179,9 +176,8 @@ def write_font(path, kind):
     ("kind", "refusal"),
     [
         ("glyf", None),
-        ("CFF ", "the font of the figures, Own CFF, has no TrueType outlines, which the PDFs need; name another"),
-        ("CFF2", "the font of the figures, Own CFF2, has no TrueType outlines, which the PDFs need; name another"),
-        (None, "the font of the figures, Own, is not installed; install it, or leave it out .*DejaVu Sans"),
+        ("CFF", "Own CFF, has no TrueType outlines"),
+        (None, "Own, is not installed.*DejaVu Sans"),
     ],
 )
 def test_a_font_of_figures_is_installed_and_has_truetype_outlines(tmp_path, monkeypatch, kind, refusal):
@@ -292,7 +288,7 @@ def test_a_median_of_disturbed_runs_is_marked_and_explained(tmp_path, name):
     target, said = {"settings.target_accuracy": 0.5}, []
     for changes in (target, target | disturbed(stopped_seconds=0.5)):
         data = data_of(tmp_path, *(record("a", repeat, changes=changes) for repeat in (1, 2)))
-        figure = drawing(name)(replace(data, targets=targets_table(data.runs)))
+        figure = drawing(name)(data)
         said.append(" ".join([*texts_of(figure.legends), figure.get_supxlabel()]))
     assert "disturbed" in said[1] and "disturbed" not in said[0]
 
@@ -330,8 +326,9 @@ def test_accuracy_is_drawn_by_epoch_and_by_time_and_the_top_5_below(tmp_path):
     records = streamed(record("a", seconds=3600.0), evaluation_steps=6), streamed(record("b"), 0.0, 0.8)
     data = data_of(tmp_path, *records)
     assert len(drawing("accuracy")(data).axes) == 2, "there are only 10 classes"
-    many = {**data.certificate, "settings": {**data.certificate["settings"], "classes": 1000}}
-    axes = drawing("accuracy")(replace(data, certificate=many)).axes
+    certificate = data.section.certificate
+    many = {**certificate, "settings": {**certificate["settings"], "classes": 1000}}
+    axes = drawing("accuracy")(replace(data, section=replace(data.section, certificate=many))).axes
     titles = [axis.get_ylabel().replace("\n", " ") for axis in axes]
     assert titles == ["test accuracy (%)", "", "test top-5 accuracy (%)", ""]
     assert [axis.get_xlabel() for axis in axes] == ["", "", "epoch", "training time (hours)"]
@@ -361,14 +358,14 @@ def test_curves_are_medians_with_the_range_over_repeats(drawn):
     assert (ends.min(), ends.max()) == (0.2, 0.7)
 
 
-def test_phases_sum_to_the_wall_time_without_waiting_and_peak(tmp_path):
-    data = data_of(tmp_path, record("a"))
-    counted = data.runs[[f"phases.{phase}" for phase in PHASES if phase not in phases.LEFT_OUT]].sum(axis=1)
-    waiting = {"phases.device_wait": 50.0, "phases.peak": 7.0, "wall_seconds": counted + 57}
-    (axis,) = drawing("phases")(replace(data, runs=data.runs.assign(**waiting))).axes
-    (end,) = [line.get_xdata()[0] for line in axis.lines if len(line.get_xdata())][:1]
-    assert max(bar.get_x() + bar.get_width() for bar in axis.patches) == pytest.approx(counted.item())
-    assert end == pytest.approx(counted.item()), "the range of the wall time is that without both, too"
+def test_phases_sum_to_the_wall_time_without_waiting_and_peak(drawn):
+    waiting = {"phases_seconds.device_wait": 50.0, "phases_seconds.peak": 7.0}
+    made = record("a")
+    waiting["wall_seconds"] = made["wall_seconds"] - 2 * 0.125 + 57
+    (axis,) = drawn("phases", record("a", changes=waiting))
+    counted = pytest.approx(made["wall_seconds"] - 2 * 0.125)
+    assert max(bar.get_x() + bar.get_width() for bar in axis.patches) == counted
+    assert [line.get_xdata()[0] for line in axis.lines if len(line.get_xdata())][:1] == [counted], "the range, too"
 
 
 def test_speed_ups_have_the_numbers_of_their_table(tmp_path):
@@ -393,9 +390,8 @@ def rows_of(axis):
 
 def with_break_evens(data, *changes):
     """The same with break-evens that are the first of its table with these changes."""
-    first = data.break_even.iloc[0].to_dict()
-    table = pd.DataFrame([first | change for change in changes])
-    return replace(data, break_even=table)
+    first = data.section.rows("break_even").to_dict("records")[0]
+    return with_rows(data, *({**first, **change} for change in changes))
 
 
 def test_a_break_even_names_who_is_faster_before_and_beyond(tmp_path):
@@ -403,14 +399,14 @@ def test_a_break_even_names_who_is_faster_before_and_beyond(tmp_path):
     (axis,) = drawing("break_even")(data).axes
     assert rows_of(axis) == ["a cpu → b cpu"]
     assert [value for value, _ in points_of(axis)] == [4.0]
-    (axis,) = drawing("break_even")(with_break_evens(data, {"faster_after": "a on cpu"})).axes
+    changes = {"framework": "a", "compared_with": "b on cpu"}
+    (axis,) = drawing("break_even")(with_break_evens(data, changes)).axes
     assert rows_of(axis) == ["b cpu → a cpu"]
 
 
 def test_measured_break_evens_come_first_and_extrapolated_ones_are_grey(tmp_path):
-    data = made_up(tmp_path, ["a", "b"], repeats=1, settings=(5, 20))
-    changes = [(100.0, "c"), (3.0, "d"), (19.0, "e"), (6.0, "f")]
-    changes = [{"second": f"{name} on cpu", "faster_after": f"{name} on cpu", "epochs": at} for at, name in changes]
+    data = made_up(tmp_path, [*"abcdef"], repeats=1, settings=(5, 20))
+    changes = [{"framework": name, "value": at} for at, name in ((100.0, "c"), (3.0, "d"), (19.0, "e"), (6.0, "f"))]
     changes[-1] |= {"low": None, "high": None}
     (axis,) = drawing("break_even")(with_break_evens(data, *changes)).axes
     assert rows_of(axis) == [f"a cpu → {name} cpu" for name in "fedc"]
@@ -419,11 +415,18 @@ def test_measured_break_evens_come_first_and_extrapolated_ones_are_grey(tmp_path
     assert colours[3.0] == colours[100.0] != colours[6.0] == colours[19.0]
 
 
+def test_rows_that_do_not_fit_a_page_are_counted(tmp_path):
+    data = made_up(tmp_path, [f"f{i}" for i in range(9)], repeats=1, settings=(2,))
+    figure = drawing("break_even")(data)
+    shown, pairs = len(rows_of(figure.axes[0])), 9 * 8 // 2
+    assert 0 < shown < pairs and f"and {pairs - shown} more in the tables" in figure.get_supxlabel()
+
+
 def test_time_to_accuracy_has_the_fastest_first_and_says_how_many_runs_reached_the_target(tmp_path):
     data = made_up(tmp_path, ["a", "b", "c", "d"], repeats=1, settings=(2,))
-    targets = data.targets.iloc[[3, 1, 0, 2]].copy()
-    targets.loc[2, ["low", "high"]] = np.nan
-    (axis,) = drawing("time_to_accuracy")(replace(data, targets=targets)).axes
+    times = data.section.rows("median_time_to_accuracy").to_dict("records")
+    times[2] |= {"low": None, "high": None}
+    (axis,) = drawing("time_to_accuracy")(with_rows(data, *(times[place] for place in (3, 1, 0, 2)))).axes
     assert rows_of(axis) == ["a cpu (3/3)", "b cpu (2/3)", "c cpu (1/3)", "d cpu (0/3)"]
     assert [(text.get_text(), text.get_position()[1]) for text in axis.texts] == [("never", 3)]
     assert axis.get_title("left") == "test accuracy of 97 %"
@@ -434,8 +437,9 @@ def test_time_to_accuracy_has_the_fastest_first_and_says_how_many_runs_reached_t
 
 def test_a_tuning_has_a_row_of_panels_for_each_framework(tmp_path):
     data = made_up(tmp_path, ["a", "b"], ["cpu", "gpu"], ["stock", "tuned"], repeats=1, settings=(2,))
-    lost = (data.tuning["device"] == "gpu") & (data.tuning["step"] == "s1")
-    axes = drawing("tuning")(replace(data, tuning=data.tuning[~lost])).axes
+    numbers = data.section.numbers
+    lost = (numbers["device"] == "gpu") & (numbers["metric"] == "tuning.s1")
+    axes = drawing("tuning")(replace(data, section=replace(data.section, numbers=numbers[~lost]))).axes
     assert [axis.get_title("left").split(":")[0] for axis in axes] == ["a cpu", "a gpu", "b cpu", "b gpu"]
     assert rows_of(axes[0]) == rows_of(axes[2]) and rows_of(axes[1]) == [], "rows are common"
     assert [len(axis.patches) for axis in axes[:2]] == [7, 6]
@@ -447,8 +451,8 @@ def test_differences_are_drawn_in_the_range_of_their_class(tmp_path):
     (axis,) = drawing("parity")(data).axes
     assert rows_of(axis) == ["A, B: bitwise", "A, C: single", "B, C: rounding"]
     assert [x for x, _ in points_of(axis)] == [1e-18, 2e-7, 2e-14]
-    worse = data.parity.assign(parity="different")
-    assert rows_of(drawing("parity")(replace(data, parity=worse)).axes[0])[0] == "A, B: different"
+    worse = replace(data.section, parity=data.section.parity.assign(parity="different"))
+    assert rows_of(drawing("parity")(replace(data, section=worse)).axes[0])[0] == "A, B: different"
 
 
 def test_many_trainers_have_a_triangle_of_their_classes(tmp_path):

@@ -10,8 +10,8 @@ from report_page import KEY, MEASURED, Page, experiment
 
 from trainmark.records.result import result
 from trainmark.report.cells import NO_RATIO
-from trainmark.report.machines import machines
-from trainmark.report.sections import energy_gaps
+from trainmark.report.page import machines
+from trainmark.report.tables import energy_gaps
 
 
 def check_page(page):
@@ -27,7 +27,7 @@ def page(tmp_path_factory):
 
 def test_every_number_comes_from_records(page):
     shown = check_page(page)
-    assert {cell["data-statistic"] for cell in shown} >= {"median", "min", "max", "value", "largest", *COMPARISON}
+    assert {cell["data-statistic"] for cell in shown} >= {"median", "min", "max", "value", "difference", *COMPARISON}
     fields = {cell["data-field"] for cell in shown}
     assert fields >= {"training_seconds", "samples_per_second", "training_joules", "peak_device_mib", "phases.start"}
     assert {"step_losses", "wall_seconds", "resumes"} <= fields
@@ -35,19 +35,15 @@ def test_every_number_comes_from_records(page):
     assert verdicts == {"slower", "not distinguishable", "no pair", "refused: different"}
 
 
-def test_each_comparison_has_its_parity_class_and_each_certificate_a_table(page):
+def test_each_comparison_and_each_pair_has_its_parity_class(page):
     """Four trainers have six pairs; the other experiment has one."""
     rows = re.findall(
         r"<td>(\w+)<(?:details><summary>reason</summary>|br><span[^>]*>)they are &lt;(\w+)&gt;<", page.text
     )
     assert all(reason == shown for reason, shown in rows)
     assert {shown for _, shown in rows} == {"rounding", "single", "different"}
-    cells = [cell for cell in page.figures.shown if "data-certificate" in cell]
-    assert len({cell["data-certificate"] for cell in cells}) == 6 + 1
-    assert {cell["data-statistic"] for cell in cells} == {"network", "steps", "epochs"}
-    assert "10 steps of 16 samples of 1 x 28 x 28" in page.words
+    assert len(re.findall(r"<tr[^>]*>(<th[^>]*>[^<]*</th>){2}<td>(rounding|single|different)<", page.text)) == 6 + 1
     assert f"../certificates/e/mnist-mlp-flux/digits/{KEY}.json" in page.figures.links
-    assert "infinite" in page.words
 
 
 def test_censored_runs_are_counted_below_the_title_and_each_censored_run_has_a_warning(page):
@@ -72,12 +68,9 @@ def test_a_cell_without_a_number_has_a_word(page):
 
 
 def test_columns_and_figures_without_any_measurement_are_left_out(page):
-    assert "Energy of the training by number of epochs" in page.words
-    assert "Training time until the target accuracy was reached" not in page.words
+    assert "Energy of the training by" in page.words and "Training time until the target" not in page.words
     first, second = re.findall(r"<section id=\"section-\d\".*?</section>", page.text, re.DOTALL)
-    assert "energy of training, J" in first and "peak GPU memory, MiB" in first
-    assert "energy of training, J" not in second
-    assert "train loss" not in page.text
+    assert "energy of training, J" in first and "energy of training, J" not in second and "train loss" not in page.text
 
 
 def row_of(page, number):
@@ -115,11 +108,9 @@ def test_settings_are_listed_as_in_the_config_and_link_to_the_network(page):
 
     Both experiments train the same network, which is shown once: with its table, and above.
     """
-    assert page.words.count("memory_limit_mib 600") == 1
-    assert "memory_limit_mib None" not in page.words
+    assert page.words.count("memory_limit_mib 600") == 1 and "memory_limit_mib None" not in page.words
     assert page.words.count("architecture mlp-32, 25,450 parameters") == 2
-    assert page.figures.links.count("#model-1") == 2
-    assert page.figures.ids.count("model-1") == 1
+    assert (page.figures.links.count("#model-1"), page.figures.ids.count("model-1")) == (2, 1)
     assert page.words.count("mnist-mlp-flux: mlp-32, input 1 x 28 x 28, 10 classes") == 2
 
 
@@ -137,12 +128,7 @@ def test_sample_reviews_have_a_table_of_scores(tmp_path):
     assert [figures["scored_texts.test.12500", of] for of in ("median", "min", "max")] == ["0.8125", "0.75", "0.9"]
     assert page.words.count("Sample reviews") == 2, "none on images alone"
     assert "gives to its being positive" in page.words and "gives to its own class" in page.words
-    assert "negative (test text 0) positive (test text 12500)" in page.words
-    assert page.words.count("input token ids, as they are stored") == 1
-    assert not no_number_in(page)
-
-
-LOOP_HEADING = '<th scope="col">loop</th>'
+    assert "negative (test text 0) positive (test text 12500)" in page.words and not no_number_in(page)
 
 
 def test_both_loops_of_a_framework_are_told_apart_throughout_the_page(tmp_path):
@@ -151,11 +137,10 @@ def test_both_loops_of_a_framework_are_told_apart_throughout_the_page(tmp_path):
     both = Page(tmp_path, *records, diverged("a", 8, loop="tuned"))
     check_page(both)
     assert both.summary["title"] == "a on cpu, stock and tuned"
-    assert both.summary["compared"][0]["loops"] == ["stock", "tuned"]
     assert "a tuned on cpu takes" in both.summary["answers"][0]["sentence"]
     assert f"Run {both.number(repeat=8)} (a tuned on cpu, 2 epochs, repeat 8) diverged" in both.words
     assert "stock loop, the way in which its own documentation trains and its tuned loop, the fastest" in both.words
-    assert both.text.count(LOOP_HEADING) == 4, "medians, phases, time to accuracy, and runs"
+    assert both.text.count('<th scope="col">loop</th>') == 4, "medians, phases, time to accuracy, and runs"
     run = re.search(rf'<tr id="run-{both.number(repeat=8)}">.*', both.text)[0]
     assert "<td>a<td>cpu<td>tuned<td>2<td>8<td>" in run
 
@@ -175,18 +160,15 @@ def test_runs_that_waited_for_data_have_a_warning_a_mark_and_no_verdict(tmp_path
     page = Page(tmp_path, *waited, *in_memory)
     shown = check_page(page)
     first, second = re.findall(r"<section id=\"section-\d\".*?</section>", page.text, re.DOTALL)
-    (warning,) = re.findall(r'<p class="warning">(Waited.*?)</p>', first)
-    assert warning.startswith("Waited for data: a on cpu for 62 % of the time (runs ")
-    assert "The loader was measured rather than the network." in warning
-    assert first.count("<strong>6 of 6 waited for data</strong>") == 1
+    assert first.count('<p class="warning">Waited for data: a on cpu for 62 % of the time (runs ') == 1
+    assert first.count("6 of 6 waited for data") == 2, "medians and phases"
     assert "Waited for data" not in second and "waiting for data" not in second
     assert "waiting for data" in first and "test top-5 accuracy" in first
     assert {cell["data-value"] for cell in shown if cell["data-field"] == "waiting_share"} == {"0.625", "0.0"}
     verdicts = {cell["data-value"] for cell in shown if cell["data-statistic"] == "verdict"}
     assert verdicts == {"withheld: waited for data (62 % and 0 % of the time)", "not distinguishable"}
     assert page.words.count("It waited for data for 62 % of its steady epochs") == 6
-    assert "random_crop: True, random_flip: True" in page.words
-    assert "iterator: thread, store: files" in page.words
+    assert "random_crop: True, random_flip: True" in page.words and "iterator: thread, store: files" in page.words
 
 
 def slow_start(made):
@@ -200,36 +182,29 @@ def test_further_questions_have_small_tables_whose_numbers_come_from_records(tmp
     """With a target and dropout, also loss, accuracy and time to accuracy are compared."""
     changes = {"network.dropout": True, "settings.target_accuracy": 0.75}
     records = [
-        record("a", i, epochs=4, seconds=0.5 + i / 100, loss=0.5 + i / 1000, changes=changes) for i in range(1, 8)
-    ]
-    records += [
-        slow_start(record("b", i, epochs=4, seconds=0.3 + i / 100, loss=0.4 + i / 1000, changes=changes))
+        record(name, i, epochs=4, seconds=most + i / 100, loss=most + i / 1000, changes=changes)
         for i in range(1, 8)
+        for name, most in (("a", 0.5), ("b", 0.3))
     ]
-    page = Page(tmp_path, *records)
+    page = Page(tmp_path, *records[::2], *map(slow_start, records[1::2]))
     shown = check_page(page)
     statistics = {cell["data-statistic"] for cell in shown}
-    names = ("target_reached", "target_seconds", "target_low", "target_high")
-    assert statistics >= {*names, "break_even_epochs", "break_even_low", "break_even_high"}
+    names = ("break_even", "median_time_to_accuracy")
+    assert statistics >= {"reached", *(f"{name}{end}" for name in names for end in ("", "_low", "_high"))}
     compared = {(cell["data-field"], cell["data-value"]) for cell in shown if cell["data-statistic"] == "verdict"}
     assert {("test_loss", "lower"), ("training_seconds", "slower"), ("target_seconds", "slower")} <= compared
-    assert page.words.count("Break-even The number") == 1 and page.words.count("Time to accuracy Training") == 1
-    assert page.words.count(" b on cpu a on cpu ") > 0 and "faster after it" in page.words
-    assert {"../tables/break_even.csv", "../tables/targets.csv"} <= set(page.figures.links)
+    assert "Break-even The number" in page.words and "Time to accuracy Training" in page.words
 
 
-def test_the_share_of_the_peak_has_small_tables_whose_numbers_come_from_records(tmp_path):
-    """Of the runs with the most epochs; the machine's peak is that of any run."""
+def test_the_share_of_the_peak_has_a_small_table_whose_numbers_come_from_records(tmp_path):
+    """The machine's peak is that of any run."""
     records = [with_peak(record(name, epochs=n), p) for name, p in (("a", 1e11), ("b", 2e11)) for n in (1, 2)]
     page = Page(tmp_path, *records)
     shown = check_page(page)
-    fields = {(cell["data-field"], cell["data-statistic"]): cell["data-value"] for cell in shown}
-    assert fields["peak_gflop_per_second", "value"] == "200.0"
-    assert fields["memory_gb_per_second", "value"] == "25.0"
-    shares = [float(cell["data-value"]) for cell in shown if cell["data-field"] == "machine_peak_share"]
-    assert shares == pytest.approx([1438e6 / 0.25 / 2e11] * 2)
-    assert "Processor cpu 2 1 200 25.0 b" in page.words
-    assert "a cpu 5.75 100 5.8 % 2.9 % 2" in page.words
+    medians = [cell for cell in shown if cell["data-statistic"] == "median"]
+    shares = [float(cell["data-value"]) for cell in medians if cell["data-field"] == "machine_peak_share"]
+    assert shares == pytest.approx([1438e6 / 0.25 / 2e11] * 4)
+    assert "a cpu 1 5.75 5.75 to 5.75 100 100 to 100 25.0" in page.words
     assert "share of the machine's peak" not in Page(tmp_path / "without", record("a"), record("b")).words
 
 

@@ -3,16 +3,11 @@
 import pytest
 from records_for_tests import ON_ONE_CPU, certificates_of, disturbed, out_of_memory, record, streamed, written_tables
 
+from trainmark.report.collected import made
 from trainmark.report.terminal import terminal_text
-from trainmark.tables.agreement import agreement_table
-from trainmark.tables.claims import claims_table
-from trainmark.tables.comparisons import comparisons_table, parity_table
 from trainmark.tables.curves import curves_table
 from trainmark.tables.formatting import DISTURBED_NOTE
-from trainmark.tables.mixed_environments import TRAIN_AGAIN
-from trainmark.tables.published import published_table
-from trainmark.tables.tables import summary_table
-from trainmark.tables.variants import variants_table
+from trainmark.tables.remarks import TRAIN_AGAIN
 
 
 @pytest.fixture
@@ -21,25 +16,16 @@ def printed(tmp_path):
 
     def text_of(*records, parities=None, claims=()):
         by_path, runs = written_tables(tmp_path, *records)
-        certificates = certificates_of(runs, parities)
-        tables = {
-            "runs": runs,
-            "summary": summary_table(runs),
-            "comparisons": comparisons_table(runs, certificates),
-            "variants": variants_table(runs, by_path.values()),
-            "parity": parity_table(runs, certificates),
-            "agreement": agreement_table(by_path),
-            "claims": claims_table(claims, runs, parity_table(runs, certificates)),
-            "published": published_table(runs, curves_table(by_path), by_path.values(), ()),
-        }
-        return terminal_text(tables, certificates)
+        config = {"experiments": {}, "prices": {}, "claims": claims}
+        plan = {"config": config, "order": list(runs["id"]), "missing": {}}
+        return terminal_text(made(tmp_path, plan, by_path, curves_table(by_path), certificates_of(runs, parities)))
 
     return text_of
 
 
 def test_claims_come_last(printed):
     text = printed(record("a"), record("b"), claims=[{"says": "Both train the same.", "pairs": "certified"}])
-    assert text.endswith("\nClaims:\n  holds: Both train the same. (1 of 1 pair certified)\n")
+    assert text.endswith("\n\nClaims:\n  holds: Both train the same. (1 of 1 pair certified)\n")
 
 
 def test_the_loop_is_a_column_if_a_run_was_tuned(printed):
@@ -64,10 +50,6 @@ def test_few_repeats_have_one_line_and_no_verdict(printed):
     assert "against" not in text
 
 
-def verdict_lines(text):
-    return [line.split() for line in text.splitlines() if "against" in line]
-
-
 def test_verdicts_are_those_of_all_numbers_of_epochs(printed):
     records = [
         record(name, repeat, epochs=epochs, seconds=seconds)
@@ -75,20 +57,17 @@ def test_verdicts_are_those_of_all_numbers_of_epochs(printed):
         for epochs in (2, 40)
         for name, seconds in (("a", 1.0), ("b", 2.0))
     ]
-    text = printed(*records)
-    assert "Ratios of training time, each with its 95 % interval" in text
-    pair = ["b", "on", "cpu", "against", "a", "on", "cpu"]
-    assert verdict_lines(text) == [
-        [*pair, "2", "epochs", "1.80", "(1.80", "to", "1.80)", "slower"],
-        [*pair, "40", "epochs", "1.99", "(1.99", "to", "1.99)", "slower"],
+    _, _, ratios = printed(*records).partition("Ratios of training time, each with its 95 % interval")
+    assert [" ".join(line.split()) for line in ratios.splitlines()[1:]] == [
+        "b on cpu against a on cpu 2 epochs 1.80 (1.80 to 1.80) slower",
+        "b on cpu against a on cpu 40 epochs 1.99 (1.99 to 1.99) slower",
     ]
 
 
 def test_accuracies_have_verdicts_too_where_dropout_masks_differ(printed):
     records = [record(name, repeat, changes={"network.dropout": True}) for repeat in range(1, 7) for name in "ab"]
     text = printed(*records)
-    accuracy = text[text.index("Ratios of test accuracy") :]
-    assert verdict_lines(accuracy)[0][-6:] == ["not", "distinguishable", "(equal", "in", "all", "pairs)"]
+    assert text[text.index("Ratios of test accuracy") :].endswith("not distinguishable (equal in all pairs)\n")
 
 
 def test_each_pair_has_the_line_of_its_certificate(printed):
@@ -110,7 +89,5 @@ def test_disturbed_runs_are_named_once_for_all_sections_and_their_medians_marked
 def test_runs_that_waited_for_data_or_differ_in_code_and_machine_are_named(printed):
     other = {"provenance.code": {"sha256": "f" * 16, "shared": "f" * 16}, **ON_ONE_CPU}
     text = printed(streamed(record("a", 1), waiting=0.5), record("a", 2, changes=other))
-    assert "Waited for data: a on cpu for 50 % of the time (run 1). The loader was" in text
-    assert "1 of 2 waited for data" in text
-    assert "Different code trained run 1 and run 2" in text
-    assert "The cpu runs were trained on different machines" in text
+    for part in ("Waited for data: a on cpu", "1 of 2 waited for data", "Different code trained", "different machines"):
+        assert part in text, part

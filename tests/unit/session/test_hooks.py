@@ -16,7 +16,7 @@ from trainmark.frameworks.registry import check_installed
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, read_plan
 from trainmark.session import hooks
 from trainmark.session.display import Failure
-from trainmark.tables.missing import missing_lines
+from trainmark.tables.remarks import missing_lines
 
 CHAINER = GROUP | TRAINER
 

@@ -1,55 +1,49 @@
 """Pairs that a verdict leaves out, verdicts that are withheld, and the notes that a verdict carries."""
 
 import pytest
-from records_for_tests import ON_ONE_CPU, certificates_of, disturbed, record, written_tables
+from records_for_tests import ON_ONE_CPU, compared, disturbed, record
 
-from trainmark.tables.comparisons import comparisons_table
-from trainmark.tables.tables import rows_of
-from trainmark.tables.verdicts import format_verdict
+from trainmark.tables.verdicts import verdict_notes
 
 FOREIGN = {"foreign_seconds": 0.94}
 STOPPED = {"stopped_seconds": 0.3}
 
 
 @pytest.fixture
-def runs_of(tmp_path):
-    """A function that gives the runs of two trainers, at 1 s and 1.1 s an epoch; changes: by (name, repeat)."""
+def row_of(runs_of):
+    """A function that compares the epochs of two trainers, of 1 s and 1.1 s; changes: by (name, repeat)."""
 
-    def make(repeats, changes):
+    def compare(repeats, changes):
         records = [
             record(name, repeat, seconds=seconds, changes=changes.get((name, repeat)))
             for repeat in range(1, repeats + 1)
             for name, seconds in (("a", 1.0), ("b", 1.1))
         ]
-        return written_tables(tmp_path, *records)[1]
+        (row,) = compared(runs_of(*records), "steady_epoch_seconds")
+        return row
 
-    return make
-
-
-def verdict_of(runs):
-    table = comparisons_table(runs, certificates_of(runs))
-    return rows_of(table[table["metric"] == "steady_epoch_seconds"])[0]
+    return compare
 
 
-def test_pairs_of_disturbed_runs_are_left_out_and_named_by_their_cause(runs_of):
-    row = verdict_of(runs_of(8, {("b", 2): disturbed(**FOREIGN), ("a", 5): disturbed(**FOREIGN, **STOPPED)}))
-    assert (row["pairs"], row["left_out"], row["verdict"]) == (6, 2, "slower")
+def test_pairs_of_disturbed_runs_are_left_out_and_named_by_their_cause(row_of):
+    row = row_of(8, {("b", 2): disturbed(**FOREIGN), ("a", 5): disturbed(**FOREIGN, **STOPPED)})
+    assert (row["runs"], row["left_out"], row["verdict"]) == (6, 2, "slower")
     assert row["left_out_reasons"] == "1 disturbed (foreign load); 1 disturbed (foreign load, stopped)"
-    assert {one.rsplit("-", 1)[1] for one in row["left_out_run_ids"].split()} == {"2", "5"}
+    assert row["left_out_run_numbers"] == "3 4 9 10"
 
 
-def test_a_verdict_is_withheld_where_too_few_undisturbed_pairs_remain(runs_of):
-    row = verdict_of(runs_of(8, {("b", repeat): disturbed(**FOREIGN) for repeat in (1, 2, 3)}))
+def test_a_verdict_is_withheld_where_too_few_undisturbed_pairs_remain(row_of):
+    row = row_of(8, {("b", repeat): disturbed(**FOREIGN) for repeat in (1, 2, 3)})
     assert row["verdict"] == "withheld: 3 of 8 pairs disturbed (foreign load)"
-    assert (row["ratio"], row["low"]) == (pytest.approx(1.1), None)
+    assert (row["value"], row["low"]) == (pytest.approx(1.1), None)
 
 
 @pytest.mark.parametrize(
     ("which", "verdict"),
     [([2], "too few pairs (2, needs 6)"), ([1, 2, 3], "withheld: 3 of 3 pairs disturbed (foreign load)")],
 )
-def test_few_repeats_are_too_few_unless_all_are_disturbed(runs_of, which, verdict):
-    assert verdict_of(runs_of(3, {("b", repeat): disturbed(**FOREIGN) for repeat in which}))["verdict"] == verdict
+def test_few_repeats_are_too_few_unless_all_are_disturbed(row_of, which, verdict):
+    assert row_of(3, {("b", repeat): disturbed(**FOREIGN) for repeat in which})["verdict"] == verdict
 
 
 # --- calls and machines -------------------------------------------------------------------------------------------
@@ -73,8 +67,9 @@ LATER = {
         ),
     ],
 )
-def test_a_verdict_has_a_note_on_what_the_runs_of_its_pairs_do_not_share(runs_of, changes, note):
-    assert format_verdict(verdict_of(runs_of(6, {("b", 3): changes}))) == f"slower ({note})"
+def test_a_verdict_has_a_note_on_what_the_runs_of_its_pairs_do_not_share(row_of, changes, note):
+    row = row_of(6, {("b", 3): changes})
+    assert (row["verdict"], verdict_notes(row)) == ("slower", [note])
 
 
 @pytest.mark.parametrize(
@@ -88,6 +83,6 @@ def test_a_verdict_has_a_note_on_what_the_runs_of_its_pairs_do_not_share(runs_of
         ({"provenance.cpu_model": "Another"}, "withheld: processors differ in 1 of 6 pairs (Another and Processor)"),
     ],
 )
-def test_a_verdict_across_unlike_machines_is_withheld_without_a_ratio(runs_of, changes, verdict):
-    row = verdict_of(runs_of(6, {("b", 3): changes}))
-    assert (row["verdict"], row["ratio"], row["low"]) == (verdict, None, None)
+def test_a_verdict_across_unlike_machines_is_withheld_without_a_ratio(row_of, changes, verdict):
+    row = row_of(6, {("b", 3): changes})
+    assert (row["verdict"], row["value"], row["low"]) == (verdict, None, None)

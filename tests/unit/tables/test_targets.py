@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-from records_for_tests import certificates_of, changed, disturbed, record
+from records_for_tests import changed, compared, disturbed, record
 
-from trainmark.tables.comparisons import comparisons_table
-from trainmark.tables.tables import rows_of
-from trainmark.tables.targets import targets_table
+from trainmark.tables.targets import times_to_accuracy
 
 TARGET = {"settings.target_accuracy": 0.8}
 
@@ -17,6 +15,11 @@ def with_curve(framework, repeat, accuracies, **changes):
     for entry, accuracy in zip(one["curves"], accuracies, strict=True):
         entry["evaluations"]["test"]["accuracy"] = accuracy
     return changed(one, {"result.test_accuracy": accuracies[-1]})
+
+
+def rows_by_statistic(runs):
+    """The rows on the target accuracy of the runs of one trainer."""
+    return {row["statistic"]: row for row in times_to_accuracy(runs)}
 
 
 def test_the_target_is_reached_at_the_first_evaluation_that_has_it(runs_of):
@@ -32,29 +35,32 @@ def test_the_median_counts_runs_that_never_get_there(runs_of):
     """Of 7 runs 4 reach the target, after 1, 2, 3 and 4 epochs: the median is the 4th, and that of these 4 is 2.5."""
     curves = [[0.5] * (i - 1) + [0.8] * (5 - i) for i in (1, 2, 3, 4)] + [[0.5] * 4] * 3
     runs = runs_of(*(with_curve("a", i, curve) for i, curve in enumerate(curves, start=1)))
-    (row,) = rows_of(targets_table(runs))
-    assert (row["runs"], row["reached"]) == (7, 4)
-    assert row["seconds"] == pytest.approx(runs["target_seconds"].max())
-    assert row["low"] < row["seconds"] and row["high"] == np.inf
-    assert row["epochs_mean"] is None, "unless all reach it"
+    rows = rows_by_statistic(runs)
+    assert (rows["reached"]["runs"], rows["reached"]["value"]) == (7, 4)
+    row = rows["median_time_to_accuracy"]
+    assert row["value"] == pytest.approx(runs["target_seconds"].max())
+    assert row["low"] < row["value"] and row["high"] == np.inf
+    assert "trimmed_mean" not in rows, "unless all reach it"
+
+
+def test_a_median_that_is_not_reached_says_so(runs_of):
+    row = rows_by_statistic(runs_of(*(with_curve("a", i, [0.5, 0.6]) for i in (1, 2, 3))))["median_time_to_accuracy"]
+    assert (row["value"], row["runs"], row["verdict"]) == (None, 3, "not reached")
 
 
 def test_equal_times_have_a_median_at_the_start_of_an_interval_without_end(runs_of):
-    (row,) = rows_of(targets_table(runs_of(*(with_curve("a", i, [0.5, 0.8]) for i in range(1, 7)))))
-    assert row["low"] == row["seconds"] == pytest.approx(2.5) and row["high"] == np.inf
+    runs = runs_of(*(with_curve("a", i, [0.5, 0.8]) for i in range(1, 7)))
+    row = rows_by_statistic(runs)["median_time_to_accuracy"]
+    assert row["low"] == row["value"] == pytest.approx(2.5) and row["high"] == np.inf
 
 
 def test_the_epochs_to_the_target_are_summarised_as_in_mlperf(runs_of):
     """As in the worked example of MLPerf's reference convergence points: mean 15.75, standard deviation .43."""
     epochs = [16, 14, 16, 17, 16, 16, 15, 16, 15, 16]
     curves = [[0.5] * (one - 1) + [0.9] * (18 - one) for one in epochs]
-    (row,) = rows_of(targets_table(runs_of(*(with_curve("a", i, c) for i, c in enumerate(curves, start=1)))))
-    assert (row["epochs_mean"], round(row["epochs_deviation"], 2)) == (15.75, 0.43)
-
-
-def compared(runs):
-    """The rows of the comparison by metric; every two trainers are certified."""
-    return {row["metric"]: row for row in rows_of(comparisons_table(runs, certificates_of(runs)))}
+    row = rows_by_statistic(runs_of(*(with_curve("a", i, c) for i, c in enumerate(curves, start=1))))["trimmed_mean"]
+    ends = [round(row[end] - row["value"], 2) for end in ("low", "high")]
+    assert (row["value"], ends) == (15.75, [-0.43, 0.43])
 
 
 def test_times_to_accuracy_get_a_verdict_at_the_most_epochs(runs_of):
@@ -64,18 +70,16 @@ def test_times_to_accuracy_get_a_verdict_at_the_most_epochs(runs_of):
         for repeat in range(1, 7)
         for name, late in (("a", 1), ("b", 3 + repeat % 2))
     ]
-    runs = runs_of(*records)
-    rows = rows_of(comparisons_table(runs, certificates_of(runs)).query("metric == 'target_seconds'"))
-    assert [(row["epochs"], row["verdict"], row["pairs"]) for row in rows] == [(7, "slower", 6)]
+    rows = compared(runs_of(*records), "target_seconds")
+    assert [(row["epochs"], row["verdict"], row["runs"]) for row in rows] == [(7, "slower", 6)]
 
 
 def test_a_verdict_on_them_is_withheld_if_a_run_never_gets_there(runs_of):
     records = [with_curve(name, repeat, [0.5, 0.8]) for repeat in range(1, 7) for name in "ab"]
-    records.append(with_curve("a", 7, [0.5, 0.5]))
-    records.append(with_curve("b", 7, [0.5, 0.8]))
-    row = compared(runs_of(*records))["target_seconds"]
+    records += [with_curve("a", 7, [0.5, 0.5]), with_curve("b", 7, [0.5, 0.8])]
+    (row,) = compared(runs_of(*records), "target_seconds")
     assert row["verdict"] == "withheld: in 1 of 7 pairs a run never reached the target accuracy"
-    assert row["ratio"] is None
+    assert row["value"] is None
 
 
 @pytest.mark.parametrize("dropout", [True, False])
@@ -87,9 +91,9 @@ def test_losses_and_accuracies_get_a_verdict_where_dropout_masks_differ(runs_of,
         for repeat in range(1, 8)
         for name, loss in (("a", 0.5), ("b", 0.7))
     ]
-    rows = compared(runs_of(*records))
+    rows = {row["metric"]: row for row in compared(runs_of(*records))}
     assert ("test_loss" in rows) == ("test_accuracy" in rows) == dropout
     if dropout:
         assert (rows["test_loss"]["verdict"], rows["test_accuracy"]["verdict"]) == ("higher", "not distinguishable")
-        assert rows["test_loss"]["ratio"] > 1 and rows["test_loss"]["pairs"] == 7
-        assert rows["training_seconds"]["pairs"] == 0
+        assert rows["test_loss"]["value"] > 1 and rows["test_loss"]["runs"] == 7
+        assert rows["training_seconds"]["runs"] == 0

@@ -1,11 +1,9 @@
 """Runs that waited for data are named, and trainers that did get no verdict: their times are the loader's."""
 
 import pytest
-from records_for_tests import certificates_of, disturbed, record, streamed
+from records_for_tests import compared, disturbed, record, streamed
 
-from trainmark.tables.comparisons import comparisons_table
-from trainmark.tables.tables import rows_of, summary_table
-from trainmark.tables.waiting import waiting_sentences
+from trainmark.tables.remarks import waiting_sentences
 
 
 @pytest.fixture
@@ -22,8 +20,7 @@ def verdicts(runs_of):
             for repeat, share in enumerate(shares, start=1):
                 made = record(name, repeat, epochs=epochs, seconds=seconds, changes=changes)
                 records.append(made if share is None else streamed(made, waiting=share))
-        runs = runs_of(*records)
-        return {row["metric"]: row for row in rows_of(comparisons_table(runs, certificates_of(runs, parities)))}
+        return {row["metric"]: row for row in compared(runs_of(*records), parities=parities)}
 
     return verdicts_of
 
@@ -40,7 +37,6 @@ def test_runs_that_waited_are_named_by_trainer_with_their_share(runs_of):
     named = "a on cpu for 42 to 50 % of the time (runs 1-2), b on cpu for 10 % of the time (run 3)"
     assert sentence.startswith(f"Waited for data: {named}. The loader was measured rather than the network. ")
     assert list(runs["waited"]) == [*(f"{share} % of its steady epochs" for share in (50, 42, 10)), "", ""]
-    assert list(summary_table(runs)["waited"]) == [2, 1, 0]
 
 
 def test_of_a_run_without_a_steady_epoch_all_epochs_count(runs_of):
@@ -64,12 +60,12 @@ def test_inputs_in_memory_and_short_waits_leave_the_verdict(verdicts):
 def test_a_verdict_on_a_trainer_that_waited_is_withheld_without_a_ratio(verdicts, waiting, shares):
     for row in verdicts(**waiting).values():
         assert row["verdict"] == f"withheld: waited for data ({shares} of the time)"
-        assert (row["ratio"], row["low"], row["high"], row["pairs"]) == (None, None, None, 7)
+        assert (row["value"], row["low"], row["high"], row["runs"]) == (None, None, None, 7)
 
 
 def test_the_median_run_decides_and_no_pair_is_left_out_for_its_own_time(verdicts):
     few = verdicts(a=[0.5] * 3 + [0.0] * 4, b=0.0)["steady_epoch_seconds"]
-    assert (few["verdict"], few["pairs"], few["left_out"]) == ("slower", 7, 0)
+    assert (few["verdict"], few["runs"], few["left_out"]) == ("slower", 7, 0)
     many = verdicts(a=[0.5] * 4 + [0.0] * 3, b=0.0)["steady_epoch_seconds"]
     assert many["verdict"] == "withheld: waited for data (50 % and 0 % of the time)"
 

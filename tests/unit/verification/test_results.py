@@ -39,7 +39,7 @@ from trainmark.report.figures.data import read_data
 from trainmark.report.figures.options import FigureOptions
 from trainmark.report.figures.save import laid_out, save_figures, write_figure
 from trainmark.report.page import render
-from trainmark.tables.results import read_results
+from trainmark.tables.sections import read_results
 from trainmark.trainer import Trainer
 from trainmark.verification import results
 from trainmark.verification.results import verify_results
@@ -124,7 +124,7 @@ def remake(folder, draws=True):
     page.parent.mkdir(exist_ok=True)
     if draws:
         save_figures(read_data(GROUP, folder, FigureOptions(size=8)), folder / FIGURES, known_figures())
-    texts = render(read_results(folder), plan)
+    texts = render(read_results(folder))
     for file, text in zip((page, folder / "summary.json"), texts, strict=True):
         file.write_text(text)
 
@@ -161,7 +161,7 @@ def test_an_unchanged_folder_has_no_problems_and_its_code_and_config_are_told(un
     assert found.problems == []
     checked = {kind: count["checked"] for kind, count in found.counts.items()}
     assert checked == {
-        "plan": 1, "record": 4, "weights": 4, "dataset": 1, "campaign": 1, "table": 16, "figure": NUMBER_OF_FIGURES,
+        "plan": 1, "record": 4, "weights": 4, "dataset": 1, "campaign": 1, "table": 5, "figure": NUMBER_OF_FIGURES,
         "report": 2,
     }  # fmt: skip
     assert found.facts == ["4 records of experiment e (default settings), by other code than this clone's, outside git"]
@@ -338,11 +338,10 @@ ATTACKS = {
         edit(disturbed(foreign_seconds=0.94) | {"disturbed": None}), "its disturbances do not follow from",
     ),
     "counts": (edit({"counted.updates": 29}), "contradicts itself: its framework counted {"),
-    "summary.csv": (replace("tables/summary.csv", "0.75", "0.85"), "summary.csv is not what this clone makes"),
-    "summary.txt": (replace("tables/summary.txt", "75.00 %", "99.00 %"), "summary.txt is not what this clone makes"),
+    "numbers.csv": (replace("tables/numbers.csv", "0.75", "0.85"), "numbers.csv is not what this clone makes"),
     "runs.parquet": (copy("tables/curves.parquet", "tables/runs.parquet"), "runs.parquet is not what this clone"),
     "no parquet": (write("tables/runs.parquet", b"nonsense"), "runs.parquet: can't be read as a table"),
-    "a table deleted": (delete("tables/agreement.csv"), "agreement.csv is missing; run snakemake again"),
+    "a table deleted": (delete("tables/parity.csv"), "parity.csv is missing; run snakemake again"),
     "the page": (
         replace("report/index.html", "too few for a verdict", "2.0 times faster"), "index.html is not what this clone",
     ),

@@ -20,6 +20,9 @@ NAMED_AFTER = " with "
 Group = tuple[str, str, str]
 """Experiment, recipe and dataset."""
 
+GROUP = ["experiment", "recipe", "dataset"]
+"""The keys, and columns of tables, that identify a group of runs: a section of the report, and its certificate."""
+
 
 def variant_name(experiment: str, variant: str) -> str:
     """The name under which a variant is trained: "optimizers.adam"."""

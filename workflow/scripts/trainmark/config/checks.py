@@ -38,7 +38,7 @@ from trainmark.recipes.recipe import (
 )
 from trainmark.recipes.weights_file import initial_weights_file, why_unfit
 from trainmark.trainer import DEVICES, STOCK, TUNED, Trainer, trainers_of
-from trainmark.variant import NAMED_AFTER, expanded, split_name, variant_name
+from trainmark.variant import expanded, split_name, variant_name
 
 Findings = Iterator[Finding]
 
@@ -412,7 +412,7 @@ def _claims(config: Mapping) -> Findings:
         if ("verdict" in claim) + ("pairs" in claim) + has_bound != 1:
             yield path, "allowed: at_least, at_most or both; or verdict; or pairs"
         if "pairs" not in claim and not where:
-            yield path, "where is missing; allowed: values that only one row of tidy.csv has"
+            yield path, "where is missing; allowed: values that only one row of numbers.csv has"
         if "pairs" in claim:
             for key in set(where).difference(OF_PAIRS):
                 allowed = ", ".join(OF_PAIRS)
@@ -420,14 +420,9 @@ def _claims(config: Mapping) -> Findings:
         if claim.get("at_least", 0) > claim.get("at_most", claim.get("at_least", 0)):
             yield (*path, "at_least"), f"found {claim['at_least']}, which is more than at_most"
         for key, values in known.items():
-            value = where.get(key)
-            named = str(value).partition(NAMED_AFTER)[0] if key == "framework" else value
-            if key in where and named not in values:
-                allowed = ", ".join(map(str, values))
-                yield (
-                    (*path, "where", key),
-                    f"found {format_value(value)}; allowed: {allowed}{did_you_mean(named, values)}",
-                )
+            if key in where and (value := where[key]) not in values:
+                allowed = f"{', '.join(map(str, values))}{did_you_mean(value, values)}"
+                yield (*path, "where", key), f"found {format_value(value)}; allowed: {allowed}"
 
 
 def _known_values(config: Mapping) -> dict[str, list]:

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import zipfile
-from collections.abc import Mapping
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -13,7 +12,7 @@ from trainmark.files.whole import written_whole
 from trainmark.machine.git import git
 from trainmark.paper.kit import kit_files
 from trainmark.report.page import config_to_reproduce
-from trainmark.tables.results import Results
+from trainmark.tables.sections import Results
 
 KEPT = (
     "plan.json", "summary.json", "runs/**/record.json", "runs/**/evaluation.json", "runs/**/weights.npz",
@@ -24,7 +23,7 @@ KEPT = (
 
 SUMS = "SHA256SUMS"
 
-README = """# {title}
+README = """# Results of {experiments}
 
 Packed by trainmark {version}, commit {commit}. License of the results: {licence}
 
@@ -37,44 +36,35 @@ that differs. config.json is the config; `make` in source/ trains it again.
 """
 
 
-def pack(results: Results, plan: Mapping, clone: Path, out: Path, licence: str) -> str:
+def pack(results: Results, clone: Path, out: Path, licence: str) -> str:
     """Write the archive, a ZIP file, and return a line on what is in it. The same content gives the same bytes.
 
-    plan: see `plan_file.read_plan`. clone: the clone of trainmark, whose commit is packed. licence: address of that of
-        the results.
+    clone: the clone of trainmark, whose commit is packed. licence: address of that of the results.
 
     Raises DataError if the clone has changes that are not committed, or is none.
     """
-    commit, runs = _commit(clone), results.runs
-    source = _files_of(clone, commit)
-    title, version = f"Results of {', '.join(dict.fromkeys(runs['experiment']))}", runs["trainmark"].iloc[-1]
-    readme = README.format(title=title, version=version, commit=commit, licence=licence)
+    commit, folder = _commit(clone), results.folder
+    source, experiments = _files_of(clone, commit), ", ".join(results.runs["experiment"].unique())
+    version = results.runs["trainmark"].iloc[-1]
+    kept = [file for pattern in KEPT for file in folder.glob(pattern)]
+    kept += [folder / "paper" / name for name in kit_files(folder / "paper")]
     content: dict[str, bytes | Path] = {
-        "README.md": readme.encode(),
+        "README.md": README.format(experiments=experiments, version=version, commit=commit, licence=licence).encode(),
         "CITATION.cff": source["CITATION.cff"],
-        "config.json": f"{config_to_reproduce(plan['config'])}\n".encode(),
+        "config.json": f"{config_to_reproduce(results.plan['config'])}\n".encode(),
+        **{f"results/{file.relative_to(folder)}": file for file in kept if file.is_file()},
+        **{f"source/{name}": data for name, data in source.items()},
     }
-    for pattern in KEPT:
-        files = filter(Path.is_file, results.folder.glob(pattern))
-        content |= {f"results/{file.relative_to(results.folder)}": file for file in files}
-    paper = (results.folder / "paper" / name for name in kit_files(results.folder / "paper"))
-    content |= {f"results/{file.relative_to(results.folder)}": file for file in paper if file.is_file()}
-    content |= {f"source/{name}": data for name, data in source.items()}
     sums = ""
     with written_whole(out) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in sorted(content.items()):
+        for name in (*sorted(content), SUMS):
+            data = sums.encode() if name == SUMS else content[name]
             data = data.read_bytes() if isinstance(data, Path) else data
             sums += f"{sha256(data).hexdigest()}  {name}\n"
-            _add(archive, f"{out.stem}/{name}", data)
-        _add(archive, f"{out.stem}/{SUMS}", sums.encode())
+            entry = zipfile.ZipInfo(f"{out.stem}/{name}")  # without a date and an owner
+            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+            archive.writestr(entry, data)
     return f"{out}: {len(content)} files, {out.stat().st_size / 1e6:.1f} MB"
-
-
-def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
-    """Add a file, without a date and an owner."""
-    entry = zipfile.ZipInfo(name)
-    entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
-    archive.writestr(entry, data)
 
 
 def _commit(clone: Path) -> str:
@@ -86,10 +76,8 @@ def _commit(clone: Path) -> str:
         tag, _, name = entry.partition(" ")
         if tag.islower() or (tag == "S" and (clone / name).exists()):
             option = "--no-assume-unchanged" if tag.islower() else "--no-skip-worktree"
-            raise DataError(
-                f"{clone / name} may have changes that git was told to hide; call `git -C {clone} update-index "
-                f"{option} {name}` first"
-            )
+            command = f"git -C {clone} update-index {option} {name}"
+            raise DataError(f"{clone / name} may have changes that git was told to hide; call `{command}` first")
     if changed := os.fsdecode(_git(clone, "status", "--porcelain", "-z", "--untracked-files=no")):
         file = changed[3:].partition("\0")[0]
         raise DataError(f"{clone / file} was changed and not committed; commit it, so that the archive has the code")
@@ -106,8 +94,7 @@ def _files_of(clone: Path, commit: str) -> dict[str, bytes]:
         size = blobs.readline().split()[-1]
         if size == b"missing":
             raise DataError(f"{clone} is a partial clone without {name}: get it by `git checkout {commit} -- .`")
-        files[name] = blobs.read(int(size))
-        blobs.readline()
+        files[name] = blobs.read(int(size) + 1)[:-1]  # a newline follows each
     return files
 
 
@@ -118,7 +105,5 @@ def _git(clone: Path, *arguments: str, given: bytes = b"") -> bytes:
     except FileNotFoundError as error:
         raise DataError(f"there is no git on the PATH, which reads the commit of {clone}: install git") from error
     except (OSError, subprocess.SubprocessError) as error:
-        said = getattr(error, "stderr", None) or str(error).encode()
-        raise DataError(
-            f"{clone} is no git clone with a commit that could be packed: {said.decode(errors='replace').strip()}"
-        ) from error
+        said = (getattr(error, "stderr", None) or str(error).encode()).decode(errors="replace").strip()
+        raise DataError(f"{clone} is no git clone with a commit that could be packed: {said}") from error

@@ -1,84 +1,111 @@
-"""Writes numbers and tables for LaTeX."""
+"""The texts of the kit: numbers, tables, methods, references and the example."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
-from trainmark.paper.numbers import Number
+import jinja2
+
+from trainmark.paper.numbers import key_of, versions_of
 from trainmark.report.figures.caption import for_latex
+from trainmark.report.figures.style import ONE_COLUMN, TWO_COLUMNS
+from trainmark.report.figures.text import lettered
+from trainmark.tables.formatting import DISTURBED_MARK, absent_word, with_interval
+from trainmark.tables.frames import groups, rows_of, with_names
+from trainmark.tables.remarks import causes_of
+from trainmark.tables.sections import Results, Section
+from trainmark.trainer import TRAINER, Trainer
 
-FIELDS = ("value", "low", "high", "unit", "words", "verdict", "runs", "raw")
-"""The fields of `Number` that macros print: \\tm the value, and \\tmlow, \\tmhigh, ... the others."""
+FOLDER = Path(__file__).parent
 
-WARNED = ("value", "low", "high", "words")
-"""Those whose macros warn of a number of disturbed runs. The others must expand to nothing but their text."""
-
-PREAMBLE = r"""% Made by trainmark. \tm{key} prints a number, \tmlow and \tmhigh its interval, \tmunit its unit,
-% \tmwords all of these, \tmverdict its verdict, \tmruns the number of runs or pairs, and \tmraw all its digits.
-% An unknown key is an error. A number of disturbed runs alone gives a warning.
-\begingroup
-\makeatletter
-% In this file, characters that babel and other packages make active are themselves: !"'*+,-./:;<=>?_`|
-\catcode33 12 \catcode34 12 \catcode39 12 \catcode42 12 \catcode43 12 \catcode44 12 \catcode45 12 \catcode46 12
-\catcode47 12 \catcode58 12 \catcode59 12 \catcode60 12 \catcode61 12 \catcode62 12 \catcode63 12 \catcode95 12
-\catcode96 12 \catcode124 12
-\gdef\tm@set#1#2{\expandafter\gdef\csname tm@#1\endcsname{#2}}
-\gdef\tm@missing#1#2{\expandafter\gdef\csname tm@missing@#1\endcsname{#2}}
-% In a key, each part between two / may be a macro, and no other character is expanded.
-\gdef\tm@key#1{\tm@parts#1/\tm@stop}
-\gdef\tm@parts#1/#2\tm@stop{\detokenize\expandafter{\romannumeral-`0#1}\ifx\tm@stop#2\else/\tm@parts#2\tm@stop\fi}
-\gdef\tm@get#1#2{\ifcsname tm@\tm@key{#2}\endcsname
-  \expandafter\expandafter\expandafter#1\csname tm@\tm@key{#2}\endcsname\else\tm@none{#2}\fi}
-\gdef\tm@disturbed#1{\expandafter\gdef\csname tm@disturbed@#1\endcsname{}}
-\gdef\tm@check#1{\ifcsname tm@disturbed@\tm@key{#1}\endcsname\tm@warn{\tm@key{#1}}\fi}
-\protected\gdef\tm@warn#1{\PackageWarning{trainmark}{#1 is of disturbed runs alone:\MessageBreak
-  say so beside it, or train them again on a quiet machine\MessageBreak (rerun_disturbed)}}
-\gdef\tm@none#1{\PackageError{trainmark}{There is no number \tm@key{#1}\ifcsname tm@missing@\tm@key{#1}\endcsname
-  : \csname tm@missing@\tm@key{#1}\endcsname\fi}{numbers.tex lists all numbers.}}
-"""
-
-
-def numbers_file(numbers: Iterable[Number]) -> str:
-    """Return a file that defines the macros, and a line for each number with the row that it comes from."""
-    lines = [PREAMBLE]
-    arguments = "".join(f"#{place}" for place in range(1, len(FIELDS) + 1))
-    for place, field in enumerate(FIELDS, start=1):
-        macro, check = "tm" if field == "value" else f"tm{field}", "\\tm@check{#1}" if field in WARNED else ""
-        lines.append(f"\\gdef\\tm@pick@{field}{arguments}{{#{place}}}\n")
-        lines.append(
-            f"\\newcommand{{\\{macro}}}[1]{{{check}\\tm@get{{\\tm@pick@{field}}}{{#1}}}}\\global\\let\\{macro}\\{macro}\n"
-        )
-    numbers = list(numbers)
-    lines += map(_line, numbers)
-    if count := sum(number.disturbed for number in numbers):
-        told = f"{count} numbers are of disturbed runs alone;\\MessageBreak \\string\\tm\\space warns of each in use"
-        lines.append(f"\\PackageWarningNoLine{{trainmark}}{{{told}}}\n")
-    return "".join(lines) + "\\endgroup\n"
-
-
-def _line(number: Number) -> str:
-    if number.raw is None:
-        return f"\\tm@missing{{{number.key}}}{{{for_latex(number.verdict)}}}% {number.source}\n"
-    texts = [for_latex(getattr(number, field)) for field in FIELDS[:-1]]
-    raw = for_latex(number.raw) if isinstance(number.raw, str) else str(number.raw)
-    fields = "".join(f"{{{text}}}" for text in (*texts, raw))
-    disturbed = f"\\tm@disturbed{{{number.key}}}" if number.disturbed else ""
-    return f"\\tm@set{{{number.key}}}{{{fields}}}{disturbed}% {number.source}\n"
-
+MEDIANS = {"training_seconds": "training time, s", "test_loss": "test loss", "test_accuracy": "test accuracy, %"}
 
 MOST_ROWS = 48
 """A table with more rows is divided, so that each part fits a page."""
 
+OF_DATASETS = {name: name for name in ("digits", "fashion-mnist", "mnist", "imdb", "imagenette")}
+OF_DATASETS["imagenet"] = "imagenette ilsvrc2012 mini-imagenet"
+"""How the names of datasets begin that have an entry in references.bib, by its key."""
 
-def tables(
-    name: str, headings: Sequence[str], rows: Sequence[Sequence[str]], notes: Iterable[str] = ()
+Table = tuple[list[str], list[list[str]], list[str]]
+"""The headings of a table, the cells of its rows, and the notes below it."""
+
+
+def texts_of(
+    results: Results, numbers: Sequence[Mapping], figures: Mapping[tuple[str, str, str], Mapping[str, float]]
 ) -> Iterator[tuple[str, str]]:
-    """Yield (file, its text) of each part of a table of texts in the style of booktabs, with notes below it.
+    """Yield (file, its text). figures: of each group, the width in inches of each figure by its path."""
+    templates = jinja2.Environment(  # noqa: S701 - LaTeX has no tags
+        *("<%", "%>", "<<", ">>", "<#", "#>", "%%"),  # around blocks, values and comments, and before lines
+        loader=jinja2.FileSystemLoader(FOLDER),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    templates.filters["latex"] = lambda value: for_latex(value) if isinstance(value, str) else str(value)
+    yield "numbers.tex", templates.get_template("numbers.tex.j2").render(numbers=numbers)
+    yield "numbers.json", json.dumps({number["key"]: number for number in numbers}, indent=1) + "\n"
+    methods = json.loads((results.folder / "summary.json").read_text(encoding="utf-8"))["methods"]
+    heading = "% {}\n" if len(methods) == 1 else "\\paragraph{{{}.}}\n"
+    paragraphs = (f"{heading.format(for_latex(one['title']))}{for_latex(one['text'])}\n" for one in methods)
+    yield "methods.tex", "\n".join(paragraphs)
+    yield "references.bib", "\n".join(_references(versions_of(results.runs), results.runs["dataset"].unique()))
+    sections = []
+    for section in results.sections:
+        ratios, shown = _ratios(section), {}
+        tables = {"medians": _medians(section), "comparisons": _comparisons(ratios)}
+        for name, (headings, rows, notes) in tables.items():
+            for start in range(0, len(rows), MOST_ROWS):
+                path = f"tables/{'/'.join(section.group)}/{name}{f'-{start // MOST_ROWS + 1}' if start else ''}"
+                values = {"headings": headings, "rows": rows[start : start + MOST_ROWS], "notes": notes}
+                yield f"{path}.tex", templates.get_template("table.tex.j2").render(values)
+                shown[path] = name
+        longest = section.runs["epochs"].max()
+        named = [row for row in ratios if row["epochs"] == longest and row["value"] is not None]
+        sections.append((" ".join(section.group), named, shown, figures[section.group]))
+    values = {"sections": sections, "one_column": ONE_COLUMN, "two_columns": TWO_COLUMNS}
+    yield "example.tex", templates.get_template("example.tex.j2").render(values)
 
-    The first column is on the left, the others on the right. name: of the file without its end.
-    """
-    below = "".join(f"\\par\\smallskip{{\\footnotesize {for_latex(note)}\\par}}\n" for note in notes)
-    for part, start in enumerate(range(0, len(rows), MOST_ROWS), start=1):
-        of_part = rows[start : start + MOST_ROWS]
-        head, *body = [" & ".join(map(for_latex, cells)) + r" \\" for cells in [headings, *of_part]]
-        begin = f"% for table*, in \\footnotesize\n\\begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}"
-        lines = [begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", below]
-        yield f"{name}{'' if part == 1 else f'-{part}'}.tex", "\n".join(lines)
+
+def _medians(section: Section) -> Table:
+    """Medians with the smallest and the largest run."""
+    medians = with_names(section.rows("median"))
+    medians, rows = medians[medians["metric"].isin(MEDIANS)], []
+    for (*trainer, epochs), own in groups(medians, [*TRAINER, "epochs"]):
+        cells = [with_interval(row).replace(" %", "") for row in rows_of(own)]  # in the order of MEDIANS
+        rows.append([Trainer(*trainer).name, str(epochs), *cells])
+    notes = []
+    if medians["disturbed_times"].any():
+        notes = [f"{DISTURBED_MARK} All runs behind this time were disturbed ({causes_of(section.runs)})."]
+    return ["trainer", "epochs", *MEDIANS.values()], rows, notes
+
+
+def _ratios(section: Section) -> list[dict]:
+    """The rows of ratios of training times with their keys and the names of their trainers."""
+    rows = section.rows("ratio", "training_seconds")
+    keys, named = map(key_of, rows_of(rows)), rows_of(with_names(rows))
+    return [row | {"key": key, "trainer": Trainer.of(row).name} for key, row in zip(keys, named, strict=True)]
+
+
+def _comparisons(ratios: Iterable[Mapping]) -> Table:
+    """Ratios with their verdicts. What is longer than a verdict stands below them, by a letter."""
+    letters = lettered(row["verdict"] for row in ratios if absent_word(row["verdict"]) != row["verdict"])
+    short = {verdict: f"{absent_word(verdict)} ({letter})" for verdict, letter in letters.items()}
+    rows = []
+    for row in ratios:
+        ratio = "" if row["value"] is None else with_interval(row)
+        verdict = short.get(row["verdict"], row["verdict"])
+        rows.append([f"{row['trainer']} / {row['compared_with']}", str(row["epochs"]), ratio, verdict])
+    notes = [f"({letter}) {verdict}" for verdict, letter in letters.items()]
+    return ["training time of", "epochs", "ratio (95 % interval)", "verdict"], rows, notes
+
+
+def _references(versions: Mapping[str, str], datasets: Iterable[str]) -> Iterator[str]:
+    """Yield the entries of references.bib for packages, each with its version, and for datasets."""
+    for entry in re.split(r"\n(?=@)", (FOLDER / "references.bib").read_text(encoding="utf-8").strip()):
+        key = entry.partition("{")[2].partition(",")[0]
+        if key in versions:
+            yield f"{entry.removesuffix('}')},\n  note = {{Version {versions[key]}}}}}\n"
+        elif any(name.startswith(tuple(OF_DATASETS.get(key, "").split())) for name in datasets):
+            yield f"{entry}\n"

@@ -1,106 +1,67 @@
-"""Every number of a campaign by a key, as a paper writes it: from the tidy table, and from the table of runs."""
+"""Every number of a campaign by a key, as a paper writes it: from the table of numbers, and from the table of runs."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 import pandas as pd
 
 from trainmark.errors import ConfigError
-from trainmark.tables.formatting import format_number, listed, number_in_words, unit_in_words
-from trainmark.tables.tables import GROUP, read_table, rows_of
-from trainmark.tables.tidy import COMPARISONS
+from trainmark.tables.formatting import RATIOS, format_number, listed, number_in_words, unit_in_words
+from trainmark.tables.frames import rows_of
+from trainmark.tables.sections import Results
 from trainmark.trainer import Trainer
+from trainmark.variant import GROUP, NAMED_AFTER
+
+ENDS = ("value", "low", "high")
+
+NO_TEXTS = dict.fromkeys((*ENDS, "unit", "words", "verdict", "runs"), "")
 
 
-@dataclass(frozen=True)
-class Number:
-    """A number.
+def numbers_of(results: Results) -> Iterator[dict]:
+    """Yield the numbers of a campaign in the order of its table, then texts on machines and versions, each with:
 
-    key: names it, such as "small/mnist-mlp-flux/digits/keras-jax-cpu/20/training_seconds/ratio/chainer-cpu".
-    raw: its value in full; None if it is refused or withheld.
+    key: such as "small/mnist-mlp-flux/digits/keras-jax-cpu/20/training_seconds/ratio/chainer-cpu".
+    raw: its value in full; None of a ratio that is refused or withheld. Other missing numbers are left out.
     value, low, high: as texts, without a unit; low and high are "" if it has no interval.
     unit: such as "s"; "%" for shares, which are in percent; "" for ratios and losses.
     words: the value with its unit and interval, and whether it is of disturbed runs.
-    verdict: of a ratio; of a missing number, why it is missing.
-    runs: how many runs, or pairs of runs, it comes from.
-    source: the row of the table that it comes from, such as "tidy.csv:17".
+    verdict: of a ratio, or why it is missing. runs: how many runs, or pairs of runs, it comes from.
+    source: the row of a table, such as "numbers.csv:17".
     disturbed: whether it is a time, or a number from times, of disturbed runs alone.
     """
-
-    key: str
-    raw: float | str | None
-    value: str = ""
-    low: str = ""
-    high: str = ""
-    unit: str = ""
-    words: str = ""
-    verdict: str = ""
-    runs: str = ""
-    source: str = ""
-    disturbed: bool = False
-
-
-def numbers_of(tables: Path) -> Iterator[Number]:
-    """Yield the numbers of a campaign, in the order of the tidy table. tables: the folder of the tables."""
-    for line, row in enumerate(rows_of(read_table(tables / "tidy.csv")), start=2):
-        ends = (row[name] for name in ("value", "low", "high"))
-        value, low, high = ("" if end is None else format_number(row, end) for end in ends)
-        yield Number(
-            key_of(row),
-            row["value"],
-            value,
-            low,
-            high,
-            unit_in_words(row),
-            number_in_words(row),
-            row["verdict"] or "",
-            str(int(row["runs"])),
-            f"tidy.csv:{line}",
-            bool(row["disturbed_times"]),
-        )
-    for name, rows_in in COMPARISONS.items():
-        for row in rows_in(read_table(tables / f"{name}.csv")):
-            if row["value"] is None:
-                yield Number(key_of(row), None, verdict=row["verdict"] or "", source=f"{name}.csv")
-    yield from _of_machines(pd.read_parquet(tables / "runs.parquet"))
-
-
-def _of_machines(runs: pd.DataFrame) -> Iterator[Number]:
-    """Yield the texts on machines and versions."""
-    facts = {"machine/cpu": runs["cpu_model"], "machine/gpu": runs["gpu"], "machine/threads": runs["threads"]}
-    for key, column in facts.items():
-        if known := list(column.dropna().unique()):
-            text = listed(known)
-            yield Number(key, text, text, words=text, source="runs.parquet")
-    for name, version in versions_of(runs).items():
-        yield Number(f"version/{name}", version, version, words=f"{name} {version}", source="runs.parquet")
+    table, runs = results.numbers, results.runs
+    named = table["framework"].where(table["variant"] == "", table["framework"] + NAMED_AFTER + table["variant"])
+    for line, row in enumerate(rows_of(table.assign(framework=named)), start=2):
+        texts = NO_TEXTS | {"verdict": row["verdict"]}
+        if row["value"] is not None:
+            texts |= {end: format_number(row, row[end]) for end in ENDS if row[end] is not None}
+            texts |= {"unit": unit_in_words(row), "words": number_in_words(row), "runs": str(row["runs"] or "")}
+        if row["value"] is not None or row["statistic"] in RATIOS:
+            about = {"source": f"numbers.csv:{line}", "disturbed": row["disturbed_times"]}
+            yield {"key": key_of(row), "raw": row["value"], **texts, **about}
+    columns = {"cpu": runs["cpu_model"].dropna(), "gpu": runs["gpu"].dropna(), "threads": runs["threads"].dropna()}
+    texts = {f"machine/{name}": (listed(column.unique()), "") for name, column in columns.items() if len(column)}
+    texts |= {f"version/{name}": (version, f"{name} ") for name, version in versions_of(runs).items()}
+    for key, (text, before) in texts.items():
+        about = {"value": text, "words": before + text, "source": "runs.parquet", "disturbed": False}
+        yield {"key": key, "raw": text, **NO_TEXTS, **about}
 
 
 def versions_of(runs: pd.DataFrame) -> dict[str, str]:
     """Return the versions of the packages that ran, by name; several of one package with "and"."""
-    found: dict[str, dict[str, None]] = {"trainmark": dict.fromkeys(runs["trainmark"])}
-    for text in filter(None, runs["versions"].unique()):
-        for package in text.split(", "):
-            name, _, version = package.rpartition(" ")
-            found.setdefault(name, {})[version] = None
-    return {name: listed(versions) for name, versions in found.items()}
+    packages = pd.concat(["trainmark " + runs["trainmark"], runs["versions"].str.split(", ").explode()])
+    names_and_versions = packages[packages != ""].drop_duplicates().str.rpartition(" ")
+    return {str(name): listed(versions) for name, versions in names_and_versions.groupby(0, sort=False)[2]}
 
 
 def key_of(row: Mapping) -> str:
-    """Return the key of a row: its setting, metric and, but for a median, its statistic, with what it is compared."""
-    epochs = row["epochs"] and int(row["epochs"])  # a break-even has none, and pandas makes floats of the others
-    parts: Iterable[object] = [*(row[name] for name in GROUP), Trainer.of(row), epochs, row["metric"]]
-    statistic = None if row["statistic"] == "median" else row["statistic"]
-    compared = row["compared_with"] and _in_path(row["compared_with"])
-    named = [str(part) for part in [*parts, statistic, compared] if part]
-    return "/".join(re.sub("[^A-Za-z0-9._-]+", "-", part).strip("-") for part in named)
+    """Return the key of a row of numbers, whose framework is named after its variant as in `Section`.
 
-
-def _in_path(name: str) -> str:
-    """Return a trainer as in paths; with its recipe and dataset, as commands are compared, as it is."""
-    try:
-        return str(Trainer.named(name))
-    except ConfigError:
-        return name
+    It is the setting and the metric; of all but medians also the statistic, and with what the number is compared.
+    """
+    statistic, compared = "" if row["statistic"] == "median" else row["statistic"], row["compared_with"]
+    with suppress(ConfigError):  # a published result, or a training that a command is compared with
+        compared = compared and str(Trainer.named(compared))
+    parts = [*(row[name] for name in GROUP), Trainer.of(row), row["epochs"], row["metric"], statistic, compared]
+    return "/".join(re.sub("[^A-Za-z0-9._-]+", "-", str(part)).strip("-") for part in parts if part)

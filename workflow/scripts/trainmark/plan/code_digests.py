@@ -31,7 +31,7 @@ NETWORKS = *OF_RUNS, "trainmark/networks/*.py"
 TRACED = [f"trainmark/parity/{name}.py" for name in ("certified_*", "*_check", "sketches", "trace", "whole_epochs")]
 CHECKED = *NETWORKS, "trainmark/parity/*.py"
 BESIDE_TABLES = [f"trainmark/{name}" for name in ("variant.py", "config/references.*", "plan/matrix.py")]
-TABLES = *CHECKED, *BESIDE_TABLES, "trainmark/tables/*.py"
+TABLES = *CHECKED, *BESIDE_TABLES, "trainmark/checks/*.py", "trainmark/tables/*.py"
 FIGURES = *TABLES, "trainmark/report/*.py", "trainmark/report/figures/*.py", "trainmark/plan/figures.py"
 TRAINED = *NETWORKS, *TRACED, *IMAGES, "trainmark/training/*.py", "trainmark/loading/*.py", "trainmark/machine/*.py"
 SHARED = [f"trainmark/frameworks/{name}.py" for name in ("adapter", "layouts", "registry", "sharing", "tuning")]
@@ -44,7 +44,7 @@ DECLARED = {
     "mean_image": ("mean_image.py", *IMAGES),
     "pack": ("pack.py", *IMAGES),
     "certify": ("certify.py", *CHECKED),
-    "collect": ("collect.py", "trainmark/report/*.py", *TABLES),
+    "collect": ("collect.py", "trainmark/report/*.py", "trainmark/report/*.j2", *DATASETS, *TABLES),
     "check_claims": ("check_claims.py", *TABLES),
     "plot": ("plot.py", *FIGURES),
     "paper": ("paper.py", "trainmark/paper/*", *FIGURES),
@@ -59,7 +59,9 @@ WITHOUT_EFFECT = {
     "trainmark/records/sentences.py": "how a run ended, in words",
     "trainmark/records/consistency.py": "checks when a record is read",
     "trainmark/records/clock.py": "checks when a record is read",
-    "trainmark/tables/consistency.py": "checks when records are compared with each other",
+    "trainmark/checks/campaign.py": "checks when records are compared with each other",
+    "trainmark/checks/separate_runs.py": "checks when records are compared with each other",
+    "trainmark/checks/variants.py": "checks when records are compared with each other",
 }
 """Files that match a pattern and affect no result, and why."""
 

@@ -14,7 +14,7 @@ LaTeX, what it shows, and the details."""
 
 FOLDER = Path(__file__).parents[1] / "report" / "figures"
 
-MODULES = ("curves", "by_epochs", "phases", "intervals", "tuning", "parity", "published", "scaling")
+MODULES = ("curves", "lines", "rows", "parity")
 """The modules that hold figures."""
 
 PREFIX = "draw_"

@@ -50,12 +50,8 @@ MANIFEST = "manifest.json"
 TABLES = f"{RESULTS}/tables"
 TABLE_FILES = [
     f"{TABLES}/{name}"
-    for name in (
-        "runs.parquet", "curves.parquet", "summary.csv", "comparisons.csv", "variants.csv", "parity.csv",
-        "agreement.csv", "speed_ups.csv", "break_even.csv", "targets.csv", "tuning.csv", "published.csv",
-        "scaling.csv", "tidy.csv", "claims.csv", "summary.txt", MANIFEST,
-    )
-]  # fmt: skip
+    for name in ("runs.parquet", "curves.parquet", "numbers.csv", "parity.csv", "summary.txt", MANIFEST)
+]
 """The outputs of collect_records."""
 
 REPORT_FILES = [f"{RESULTS}/report/index.html", f"{RESULTS}/summary.json"]

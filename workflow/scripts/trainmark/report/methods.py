@@ -1,126 +1,65 @@
-"""The methods of each section in prose, with its settings filled in."""
+"""The methods of each section in prose, with its settings filled in. methods.j2 has the sentences."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-import pandas as pd
-
 from trainmark.parity.sentences import EQUAL
-from trainmark.recipes.command import DATASET
-from trainmark.tables.comparisons import COMPARED, WITH_DROPOUT
-from trainmark.tables.formatting import DISTURBED_MARK, counted, listed
-from trainmark.tables.mixed_environments import causes_of
-from trainmark.tables.tables import GROUP, groups, summary_table
-from trainmark.tables.verdicts import absent_word
-from trainmark.trainer import STOCK, TUNED
-
-LOOPS = {
-    STOCK: "its stock loop, the way in which its own documentation trains",
-    TUNED: "its tuned loop, the fastest way that its public interface allows, with the same arithmetic",
-}
+from trainmark.report.templates import templates
+from trainmark.tables.formatting import DISTURBED_MARK, absent_word, listed
+from trainmark.tables.frames import SETTING, groups, rows_of
+from trainmark.tables.metrics import ALWAYS, KNOWN, OF_RESULTS
+from trainmark.tables.remarks import causes_of
+from trainmark.tables.sections import Section
 
 
-HOW_COMPARED = (
-    "Trainers were compared in pairs of runs of a repeat, by Hodges and Lehmann's estimate of the ratio and Wilcoxon's "
-    "signed-rank test with Holm's correction, at 5 %."
-)
-
-
-def methods(
-    runs: pd.DataFrame, sections: Iterable[Mapping], datasets: Iterable[Mapping], claims: pd.DataFrame
-) -> list[dict]:
+def methods(sections: Sequence[Mapping], datasets: Iterable[Mapping], claims: Iterable[Mapping]) -> list[dict]:
     """(title, text) of the paragraphs: what all sections share, then what each has besides; at the end the claims.
 
-    sections: from `sections.sections`; datasets: manifests.
+    sections: from `sections.sections`; datasets: manifests; claims: `Results.claims`.
     """
     samples = {dataset["dataset"]: dataset["samples"] for dataset in datasets}
-    sections = list(sections)
-    of_runs = [section for section in sections if not section["variants"]]
-    trained = [
-        (_title(section, of_runs), _training(group, section["settings"], samples[values[2]]) + _comparison(section))
-        for section, (values, group) in zip(of_runs, groups(runs, GROUP), strict=True)
-        if values[2] != DATASET
+    of_runs = [one for one in sections if not one["of"].has_variants]
+    title = "title" if len(of_runs) == 1 else "name"
+    told = [
+        (one[title], _sentences(one["of"], one["settings"], samples[one["of"].group[2]]))
+        for one in of_runs
+        if not one["of"].is_command
     ]
-    first = trained[0][1] if len(trained) > 1 else []
-    shared = [sentence for sentence in first if all(sentence in own for _, own in trained)]
+    first = told[0][1] if len(told) > 1 else []
+    shared = [sentence for sentence in first if all(sentence in own for _, own in told)]
+    told += [(one["name"], _sentences(one["of"])) for one in sections if one["of"].has_variants]
     of_text: dict[str, list[str]] = {" ".join(shared): ["each section"]}
-    for title, sentences in trained + [
-        (_title(one, sections), _comparison(one)) for one in sections if one["variants"]
-    ]:
-        text = " ".join(sentence for sentence in sentences if sentence not in shared)
-        of_text.setdefault(text, []).append(title)
-    checked = [f'"{row["says"]}" {row["status"]} ({row["sentence"]}).' for row in claims.to_dict("records")]
+    for name, sentences in told:
+        of_text.setdefault(" ".join(one for one in sentences if one not in shared), []).append(name)
+    checked = [f'"{one["says"]}" {one["status"]} ({one["sentence"]}).' for one in claims]
     of_text[" ".join(["Claims were checked with these numbers:", *checked] if checked else [])] = ["claims"]
     return [{"title": listed(dict.fromkeys(titles)), "text": text} for text, titles in of_text.items() if text]
 
 
-def _title(section: Mapping, sections: Sequence[Mapping]) -> str:
-    """The title of a section; of several, with the name of its experiment."""
-    title: str = section["title"]
-    return title if len(sections) == 1 else f"{section['experiment']}: {title}"
-
-
-def _comparison(section: Mapping) -> list[str]:
-    """What is said of a section's certificate and its verdicts."""
-    classes, rows = list(section["parity"]["parity"]), section["comparisons"]["rows"]
-    counts = [f"{count} {EQUAL.get(name, name)}" for name, count in Counter(classes).items()]
-    certified = (
-        f"Parity of {counted(len(classes), 'pair')} of trainers in float64: {listed(counts)}." if classes else ""
+def _sentences(section: Section, settings: Mapping | None = None, samples: Mapping | None = None) -> list[str]:
+    """What is said of a section's training and runs, if there are settings, and of its certificate and verdicts."""
+    runs, ratios = section.runs, section.comparisons
+    verdicts: dict[str, Counter] = defaultdict(Counter)
+    for metric, verdict in zip(ratios["metric"], ratios["verdict"], strict=True):
+        heading = KNOWN[metric].heading.partition(",")[0] + (" time" if KNOWN[metric].compared == ALWAYS else "")
+        verdicts[heading][absent_word(verdict)] += 1
+    marked = section.numbers[section.numbers["disturbed_times"] & (section.numbers["statistic"] == "median")]
+    template = templates().get_template("methods.j2")
+    text = template.render(
+        runs=runs,
+        first=rows_of(runs.head(1))[0],
+        settings=settings,
+        samples=samples,
+        versions=[
+            f"{framework} ({' or '.join(sorted(filter(None, group['versions'].unique()))) or 'version unknown'})"
+            for (framework,), group in groups(runs, ["framework"])
+        ],
+        machines=[f"{host} ({model})" for (host, model), _ in groups(runs, ["host", "cpu_model"])],
+        causes_of=causes_of,
+        marked=len(marked.drop_duplicates(SETTING)),
+        mark=DISTURBED_MARK,
+        classes=Counter(EQUAL.get(name, name) for name in section.parity["parity"]),
+        verdicts=verdicts,
+        of_results=OF_RESULTS in {KNOWN[metric].compared for metric in ratios["metric"]},
     )
-    verdicts: dict[str, list[str]] = {}
-    for row in rows:
-        heading = row["heading"].partition(",")[0] + (" time" if row["metric"] in COMPARED else "")
-        verdicts.setdefault(heading, []).append(absent_word(row["verdict"]))
-    told = [
-        f"Verdicts on {heading}: {listed(f'{count} {word}' for word, count in Counter(words).items())}."
-        for heading, words in verdicts.items()
-    ]
-    equal = "Test loss and accuracy get no verdict: with equal weights and batches they are equal but for rounding."
-    lasting = any(row["metric"] in WITH_DROPOUT for row in rows)
-    return [
-        *filter(None, [certified]),
-        *([HOW_COMPARED] if told else []),
-        *told,
-        *([equal] if told and not lasting else []),
-    ]
-
-
-def _disturbed(runs: pd.DataFrame) -> str:
-    disturbed = (runs["disturbed"] != "").sum()
-    if not disturbed:
-        return ""
-    marked = int(summary_table(runs, [])["disturbed_times"].sum())
-    but = f", except in {counted(marked, 'setting')} all of whose runs were disturbed, marked {DISTURBED_MARK}"
-    return (
-        f"{disturbed} of {counted(len(runs), 'run')} {'was' if disturbed == 1 else 'were'} disturbed "
-        f"({causes_of(runs)}): their times enter no comparison and no median{but if marked else ''}."
-    )
-
-
-def _training(runs: pd.DataFrame, settings: Mapping, samples: Mapping) -> list[str]:
-    """What is said of a section's training and runs."""
-    recipe, dataset = runs["recipe"].iloc[0], runs["dataset"].iloc[0]
-    epochs = sorted(runs["epochs"].unique())
-    versions = [
-        f"{framework} ({' or '.join(sorted(filter(None, group['versions'].unique()))) or 'version unknown'})"
-        for (framework,), group in groups(runs, ["framework"])
-    ]
-    machines = dict.fromkeys(zip(runs["host"], runs["cpu_model"], strict=True))
-    threads = [counted(int(number), "thread") for number in sorted(runs["threads"].unique())]
-    gpus = runs["gpu"].dropna().unique()
-    sentences = [
-        f"The recipe {recipe} ({runs['parameters'].iloc[0]:,} parameters) was trained on {dataset}, with "
-        f"{int(samples['train']):,} training and {int(samples['test']):,} test samples, in {listed(versions)}.",
-        f"It was trained for {listed(epochs)} epoch{'s' if epochs != [1] else ''}, in batches of "
-        f"{runs['batch_size'].iloc[0]} samples, in {settings['arithmetic']}.",
-        f"Optimizer: {settings['optimizer']}.",
-        f"Each framework trained in {listed(text for loop, text in LOOPS.items() if loop in set(runs['loop']))}.",
-        "Each framework drew its own dropout masks." if runs["dropout"].iloc[0] else "",
-        f"Each setting was repeated {counted(int(runs['repeat'].nunique()), 'time')} from new initial weights: "
-        f"{settings['initial weights']}.",
-        f"The runs were trained on {listed(f'{host} ({model})' for host, model in machines)}"
-        f"{f' with {listed(gpus)}' if len(gpus) else ''}, each with {listed(threads)}.",
-        "Training time is the time of compilation and of all training epochs; it excludes loading and evaluation.",
-        _disturbed(runs),
-    ]
-    return list(filter(None, sentences))
+    return text.splitlines()

@@ -3,9 +3,11 @@
 const MOST = 500; // rows shown of a longer table, so that the page stays quick; a button shows all
 
 function filterable(table) {
-  const rows = [...table.tBodies[0].rows], name = table.parentElement.getAttribute("aria-label");
-  const bar = document.createElement("p"), label = document.createElement("label");
-  const input = document.createElement("input"), count = document.createElement("span"), all = document.createElement("button");
+  const rows = [...table.tBodies[0].rows], region = table.parentElement, bar = document.createElement("p");
+  bar.className = "filter";
+  bar.innerHTML = '<label>Filter rows <input type="search"></label><span role="status"></span><button type="button">Show all</button>';
+  const [input, count, all] = ["input", "span", "button"].map((name) => bar.querySelector(name));
+  input.setAttribute("aria-label", `Filter rows: ${region.getAttribute("aria-label")}`);
   const number = (value) => value.toLocaleString("en");
   let most = MOST, waiting, texts;
   const show = () => {
@@ -22,17 +24,9 @@ function filterable(table) {
     count.textContent = `${number(found)} of ${number(rows.length)} rows${found > most ? `, ${number(most)} shown` : ""}`;
     all.hidden = found <= most;
   };
-  bar.className = "filter";
-  input.type = "search";
-  input.setAttribute("aria-label", `Filter rows: ${name}`);
-  label.append("Filter rows ", input);
-  count.setAttribute("role", "status");
-  all.type = "button";
-  all.textContent = "Show all";
   all.addEventListener("click", () => { most = Infinity; show(); });
   input.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(show, rows.length > MOST ? 150 : 0); });
-  bar.append(label, count, all);
-  table.parentElement.before(bar);
+  region.before(bar);
   show();
   return show;
 }
@@ -48,11 +42,8 @@ function sortable(table, show) {
   const compare = (a, b, sign) => typeof a !== typeof b ? (typeof a === "number" ? -1 : 1)
     : sign * (typeof a === "number" ? a - b : a.localeCompare(b, "en", { numeric: true }));
   heads.forEach((head, column) => {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.append(...head.childNodes);
-    head.append(button);
-    button.addEventListener("click", () => {
+    head.innerHTML = `<button type="button">${head.innerHTML}</button>`;
+    head.firstChild.addEventListener("click", () => {
       const sign = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
       heads.forEach((other) => other.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");

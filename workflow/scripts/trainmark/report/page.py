@@ -7,101 +7,82 @@ the list of runs, the heading of a column has its data-field, and the table its 
 
 import base64
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
-import jinja2
 import pandas as pd
 
 from trainmark.datasets.prepared import read_manifest
+from trainmark.plan.figures import NOTHING_TO_SHOW, known_figures
 from trainmark.recipes.command import DATASET
-from trainmark.report.cells import run_cell
-from trainmark.report.first_screen import FirstScreen, first_screen, summary_json
-from trainmark.report.machines import machines
+from trainmark.report.first_screen import first_screen, summary_json
 from trainmark.report.methods import methods
-from trainmark.report.networks import models
-from trainmark.report.sections import sections
-from trainmark.report.standings import OF_VARIANTS
-from trainmark.report.warnings import UNCERTIFIED
-from trainmark.tables.comparability import WITHHELD
-from trainmark.tables.formatting import DISTURBED_NOTE, status_counts
-from trainmark.tables.mixed_environments import resumed_elsewhere
-from trainmark.tables.results import Results
-from trainmark.tables.tables import METRICS, PHASE_METRICS, rows_of, shown_of_trainers, with_names
-from trainmark.tables.verdicts import certified_count
+from trainmark.report.networks import Model, models, settings_of
+from trainmark.report.standings import Place, Standing
+from trainmark.report.tables import comparisons_table, tables, too_few
+from trainmark.report.templates import templates
+from trainmark.report.warnings import section_remarks
+from trainmark.tables.costs import currency_of
+from trainmark.tables.formatting import format_figure, why_absent
+from trainmark.tables.frames import rows_of, shown_of_trainers, with_names
+from trainmark.tables.metrics import KNOWN
+from trainmark.tables.remarks import TRAIN_AGAIN, disturbances, resumed_elsewhere
+from trainmark.tables.sections import Results
+from trainmark.tables.verdicts import not_ranked
 from trainmark.tables.waiting import WAITING_LIMIT
-from trainmark.trainer import Trainer
-from trainmark.variant import collapsed
+from trainmark.trainer import TRAINER
+from trainmark.variant import collapsed, levels_of, split_name
 
-TEMPLATES = Path(__file__).parent
+FIGURES = (
+    "speed_up", "training_time", "time_to_accuracy", "break_even", "accuracy", "loss", "energy", "tuning", "parity",
+    "phases",
+)  # fmt: skip
+"""The order of the figures on the page. Others follow."""
 
 RUN_FIGURES = (
-    "training_seconds",
-    "first_step_seconds",
-    "steady_epoch_seconds",
-    "test_loss",
-    "test_accuracy",
-    "wall_seconds",
-)
+    "training_seconds", "first_step_seconds", "steady_epoch_seconds", "test_loss", "test_accuracy", "wall_seconds",
+)  # fmt: skip
 """The columns of the list of runs."""
 
+CODE = ["trainmark", "git_commit", "git_clean"]
 
-def render(results: Results, plan: Mapping) -> tuple[str, str]:
+OF_MACHINE = [
+    *TRAINER, "host", "cpu_model", "gpu", "threads", "versions", "library_settings", "environment", "python",
+    "platform", *CODE, "code_sha256",
+]  # fmt: skip
+"""Columns whose values are equal for all runs of one row of the table of machines."""
+
+
+def render(results: Results) -> tuple[str, str]:
     """Render the report: (index.html, summary.json).
-
-    plan: see `plan_file.read_plan`.
 
     Raises RecordError if a record can't be read, and DataError if a dataset's manifest can't be read.
     """
-    screen = first_screen(results, plan)
-    values = _values(results, plan, screen)
-    return templates().get_template("page.html.j2").render(values), summary_json(screen, values["methods"])
-
-
-def templates() -> jinja2.Environment:
-    """The templates of the report, with two filters: the trainer's name of a run or a row; the anchor of a warning."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["trainer"] = lambda row: Trainer.of(row).name
-    environment.filters["anchor"] = _warning_anchor
-    environment.globals |= {"of_variants": OF_VARIANTS, "disturbed_note": DISTURBED_NOTE}
-    return environment
-
-
-def _values(results: Results, plan: Mapping, screen: FirstScreen) -> dict:
-    """The values for the template of the page."""
-    config, runs = plan["config"], results.runs
-    networks = models(runs, results.folder, plan)
-    shown = list(sections(results, config, networks, screen.standings))
-    trainer_keys = shown_of_trainers(runs)
-    headings = METRICS | {"wall_seconds": "wall time, s"}
-    names = dict.fromkeys([*runs["dataset"][runs["dataset"] != DATASET], *config["prepare"]])
+    screen, plan = first_screen(results), results.plan
+    config, networks = plan["config"], models(results.runs, results.folder, plan)
+    shown, runs = list(_sections(results, networks, screen.standings)), with_names(results.runs)
+    names = dict.fromkeys([*results.runs["dataset"][results.runs["dataset"] != DATASET], *config["prepare"]])
     datasets = [_dataset(results.folder / plan["datasets"][name]["folder"]) for name in names]
-    return {
+    prose, rows = methods(shown, datasets, results.claims), rows_of(runs.sort_values("number"))
+    values = {
         "screen": screen,
-        "claims": rows_of(results.claims),
-        "trust_links": _trust_links(screen, shown),
-        "overview": _overview(shown),
-        "runs": [_run(run) for run in rows_of(with_names(runs.sort_values("number")))],
-        "run_headings": {field: headings[field] for field in RUN_FIGURES},
-        "trainer_keys": trainer_keys,
-        "setting_keys": [*trainer_keys, "epochs"],
-        "phase_headings": list(PHASE_METRICS.values()),
+        "claims": results.claims,
+        "runs": [_run(run) for run in rows],
+        "run_headings": {field: KNOWN[field].heading for field in RUN_FIGURES},
+        "trainer_keys": shown_of_trainers(results.runs),
         "sections": shown,
         "models": list(dict.fromkeys(networks.values())),
         "datasets": datasets,
-        "machines": machines(with_names(runs)),
+        "machines": machines(runs),
         "calls": runs["calls"].nunique(),
-        "waiting_limit": f"{WAITING_LIMIT:.0%}".replace("%", " %"),
-        "methods": methods(runs, shown, datasets, results.claims),
-        "commits": _commits(runs),
+        "waiting_limit": f"{100 * WAITING_LIMIT:.0f} %",
+        "methods": prose,
+        "commits": [one for one, _ in Counter(tuple(run[column] for column in CODE) for run in rows).most_common()],
         "config": config_to_reproduce(config),
     }
+    return templates(autoescape=True).get_template("page.html.j2").render(values), summary_json(screen, prose)
 
 
 def config_to_reproduce(config: Mapping) -> str:
@@ -110,53 +91,88 @@ def config_to_reproduce(config: Mapping) -> str:
     return json.dumps({key: value for key, value in written.items() if value}, indent=2)
 
 
-def _warning_anchor(kind: str) -> str:
-    return f"warning-{kind.replace(' ', '-')}"
+def _sections(results: Results, models: Mapping[tuple[str, ...], Model], standings: list[Standing]) -> Iterator[dict]:
+    """Yield the values for the template of each section, in the order of the config. models: from `networks.models`."""
+    config, columns = results.plan["config"], shown_of_trainers(results.runs)
+    named = [(name, one["description"]) for name, one in config["experiments"].items()]
+    descriptions = {split_name(name)[0]: text for name, text in named} | dict(named)
+    for place, section in enumerate(results.sections, start=1):
+        runs, own = section.runs, [one for one in standings if one.section is section]
+        with_own = replace(section, runs=with_names(runs), numbers=with_names(section.numbers))
+        certificate = results.plan["certificates"].get("/".join(section.group), {}).get("file", "")
+        yield {
+            "anchor": f"section-{place}",
+            "of": section,
+            "experiment": section.group[0],
+            "title": section.title,
+            "name": f"{section.group[0]}: {section.title}",
+            "standings": own,
+            "variants": _variants(own) if section.has_variants else {},
+            "is_grid": section.has_variants and runs["variant"].map(levels_of).any(),
+            "description": descriptions[section.group[0]],
+            "censored": [run for run in rows_of(runs.sort_values("number")) if run["status"] != "ok"],
+            "remarks": [
+                *(f"Not ranked: {line}." for line in not_ranked(section.parity)[1:]),
+                *section_remarks(section),
+                *(f"{one} {TRAIN_AGAIN}" for one in disturbances(runs)),
+            ],
+            "comparisons": comparisons_table(with_own),
+            "too_few": too_few(section),
+            "figures": list(_figures(results.folder.joinpath("figures", *section.group))),
+            "tables": tables(with_own, columns, currency_of(config), certificate),
+            "settings": settings_of(section, models, results.folder),
+        }
 
 
-def _trust_links(screen: FirstScreen, sections: list[dict]) -> dict[str, str]:
-    """Where each count below the title leads: to its warning; without one, to the parity of a section, or the runs."""
-    parity = next((f"{one['anchor']}-parity" for one in sections if one["certificate"]), "runs")
-    anchors = {one["kind"]: "runs" for one in screen.trust} | {UNCERTIFIED: parity}
-    return anchors | {one.kind: _warning_anchor(one.kind) for one in screen.warnings}
+def _variants(standings: list[Standing]) -> dict[str, list[Place]]:
+    """The place of each variant by each metric, those of a trainer by their training time."""
+    places: dict[str, list[Place]] = {}
+    for standing in standings:
+        for place in standing.places:
+            places.setdefault(place.trainer, []).append(place)
+    return places
 
 
-def _overview(sections: list[dict]) -> list[dict]:
-    """The rows of the overview of several sections: of each its fastest trainer but for the baseline."""
-    rows = []
-    for section in (one for one in sections if not one["variants"]):
-        standing = next(iter(section["standings"]), None)
-        pairs = section["parity"]
-        others = [place for place in standing.places if place.row is not None] if standing else []
-        best = next((place for place in others if place.is_ranked), None)
-        why = "a command is not ranked" if section["is_command"] else "nothing to compare"
-        rows.append({
-            "anchor": section["anchor"],
-            "title": f"{section['experiment']}: {section['title']}",
-            "best": best,
-            "baseline": standing.baseline if standing else "",
-            "why": f"no verdict: {others[0].word.removeprefix(WITHHELD)}" if others else why,
-            "certified": f"{certified_count(pairs)} of {len(pairs)}" if len(pairs) else "no pair",
-            "runs": status_counts(section["statuses"]),
-        })  # fmt: skip
-    return rows
+def _figures(folder: Path) -> Iterator[dict]:
+    """Yield the figures of a section that have something to show. folder: where they are."""
+    captions = known_figures()
+    for name in sorted(captions, key=lambda one: FIGURES.index(one) if one in FIGURES else len(FIGURES)):
+        file = folder / f"{name}.svg"
+        svg = file.read_bytes()
+        if NOTHING_TO_SHOW.encode() not in svg:
+            yield {
+                "anchor": "-".join((*file.parts[-4:-1], name)),
+                "caption": captions[name],
+                "address": f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}",
+                "width": float(svg.partition(b' width="')[2].partition(b"pt")[0]),
+            }
 
 
 def _run(run: dict) -> dict:
     """A run with its log and the (value, text) of its cells, for the list of runs."""
     rule = "run_command" if run["dataset"] == DATASET else "train"
+    absent = why_absent([run["status"]])
     return run | {
-        "cells": [(cell.value, cell.text) for cell in (run_cell(run, field) for field in RUN_FIGURES)],
+        "cells": [(run[of], absent if run[of] is None else format_figure(of, run[of])) for of in RUN_FIGURES],
         "log": f"logs/{rule}/{run['record'].removeprefix('runs/').removesuffix('/record.json')}.log",
         "elsewhere": resumed_elsewhere(run),
     }
 
 
-def _commits(runs: pd.DataFrame) -> list[tuple]:
-    """(version of trainmark, commit, whether it was clean) of the runs, that of most runs first."""
-    columns = ["trainmark", "git_commit", "git_clean"]
-    counts = runs[columns].astype(object).where(runs[columns].notna(), None).value_counts(dropna=False)
-    return [tuple(None if pd.isna(value) else value for value in values) for values in counts.index]
+def machines(runs: pd.DataFrame) -> list[dict]:
+    """One row per machine, trainer and state of software and code: the columns of OF_MACHINE; the numbers of its runs,
+    the sets of CPUs that they held, and their jobs: "slurm 101, 102", or "" without a scheduler.
+    """
+    found = []
+    for _, group in runs.groupby(OF_MACHINE, sort=False, dropna=False):
+        jobs = group.dropna(subset=["scheduler"]).groupby("scheduler", sort=False)["job_id"]
+        found.append({
+            **rows_of(group[OF_MACHINE].head(1))[0],
+            "runs": " ".join(map(str, sorted(group["number"]))),
+            "cpus": " or ".join(sorted(set(group["cpus"]))),
+            "jobs": "; ".join(f"{scheduler} {', '.join(dict.fromkeys(ids))}" for scheduler, ids in jobs),
+        })  # fmt: skip
+    return found
 
 
 def _dataset(folder: Path) -> dict:

@@ -1,105 +1,116 @@
-"""How each trainer, or each variant, of a section stands against the baseline.
+"""How each trainer, or each variant, of a section stands against the baseline, and the answers that follow from it.
 
-A standing is that at the largest number of epochs that has a ratio.
+A standing is that at the largest number of epochs that has a ratio. sentences.j2 prints the answers.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from math import log
+from typing import NamedTuple
 
 import pandas as pd
 
 from trainmark.parity.compare import REFUSED
-from trainmark.report.cells import Cell, comparison_cells
-from trainmark.tables.comparisons import COMPARED, INTERVAL, baselines_of
-from trainmark.tables.results import Results
-from trainmark.tables.tables import by_trainer, rows_of, select_group
+from trainmark.report.cells import ENDS
+from trainmark.tables.formatting import NOT_MEASURED
+from trainmark.tables.frames import by_trainer, rows_of, select_trainer
+from trainmark.tables.metrics import VERDICTS
+from trainmark.tables.sections import Section
 from trainmark.tables.variants import baseline_of, by_variants, parts_of
 from trainmark.tables.verdicts import why_not_distinguishable
+from trainmark.trainer import Trainer
 
-VERDICTS = ("faster", "slower", "lower", "higher", "not distinguishable")
-
-OF_VARIANTS = {COMPARED[0]: "training time", "test_loss": "test loss", "test_accuracy": "test accuracy"}
+OF_VARIANTS = {"training_seconds": "training time", "test_loss": "test loss", "test_accuracy": "test accuracy"}
 """The metrics by which variants stand, in words."""
 
 MARGIN = 0.04
 """Part of a bar's width that is left free at each of its ends."""
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """A trainer in a standing.
 
-    trainer: its name.
-    row: its row in the table of comparisons, whose first trainer is the baseline; None for the baseline, and for a
-        trainer without a run in common with it.
-    cells: ratio, low, high and verdict.
-    word: the verdict; "baseline"; or why there is no verdict.
-    note: what a reader of the word must know; "" for nothing.
-    marks: where ratio, low and high are in a bar, in percent of its width, on a logarithmic scale; those there are.
-    is_ranked: whether it has a verdict, or is the baseline.
+    row: its ratio to the baseline, a row of numbers; None for the baseline, and for one with no run in common with it.
+    word: the verdict; "baseline"; or why there is no verdict. note: what a reader of it must know; "" for nothing.
+    marks: where 1, the ratio and its ends are in a bar with a logarithmic scale, in percent of its width.
     """
 
     trainer: str
     row: Mapping | None
-    cells: Mapping[str, Cell]
     word: str
     note: str
     marks: Mapping[str, float]
-    is_ranked: bool
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether it has a verdict, or is the baseline."""
+        return self.word in {"baseline", *VERDICTS}
 
 
-@dataclass(frozen=True)
-class Standing:
-    """The trainers of a section, fastest first; then those without a verdict.
+class Standing(NamedTuple):
+    """The trainers of a section by a metric, fastest first; then those without a verdict."""
 
-    group: experiment, recipe and dataset. metric: what is compared. of_variants: whether the trainers are variants of
-    one trainer. one: where the ratio 1 is in a bar, in percent of its width.
-    """
-
-    group: tuple[str, str, str]
+    section: Section
     metric: str
-    of_variants: bool
     baseline: str
     epochs: int
     places: list[Place]
-    one: float
+
+
+class Answer(NamedTuple):
+    """What is known of the training times of a trainer, the second, beside those of the baseline.
+
+    rows: their ratios, that of the largest number of epochs first. has_lowest_loss: whether the second is a variant
+    that is chosen for its test loss. is_named: whether the experiment must be named.
+    """
+
+    standing: Standing
+    second: str
+    rows: list[dict]
+    has_lowest_loss: bool
+    is_named: bool
+
+    def by_verdict(self, *, known: bool) -> list[list[dict]]:
+        """The ratios that have a verdict, or those that have none; those with one verdict together."""
+        found: dict[str, list[dict]] = {}
+        for row in self.rows:
+            if (row["verdict"] in VERDICTS) == known:
+                found.setdefault(row["verdict"], []).append(row)
+        return [*found.values()]
 
     @property
-    def ranked(self) -> list[Place]:
-        """The trainers that have a verdict, and the baseline."""
-        return [place for place in self.places if place.is_ranked]
+    def turning(self) -> dict | None:
+        """From how many epochs on one is faster, of opposite verdicts; None if unknown or beyond those of the runs."""
+        section, both = self.standing.section, {self.standing.baseline, self.second}
+        epochs, is_opposite = section.runs["epochs"], {"faster", "slower"} <= {row["verdict"] for row in self.rows}
+        for row in rows_of(section.rows("break_even", "training_seconds")) if is_opposite else ():
+            is_known = row["low"] is not None and epochs.min() <= row["value"] <= epochs.max()
+            if is_known and {Trainer.of(row).name, row["compared_with"]} == both:
+                return row
+        return None
 
-    @property
-    def refused(self) -> list[Place]:
-        """The trainers that must not be ranked against the baseline."""
-        return [place for place in self.places if place.row is not None and place.row["parity"] in REFUSED]
 
-
-def standings(results: Results, plan: Mapping) -> Iterator[Standing]:
-    """Yield the standing of each section of at least two trainers that is no command's.
+def standings(section: Section) -> Iterator[Standing]:
+    """Yield the standing of a section of at least two trainers that is no command's.
 
     Variants have one for each trainer and each of OF_VARIANTS, and grids one for each factor.
     """
-    baselines = baselines_of(results.runs, plan["config"]["experiments"])
-    for of_group, group, runs in results.groups():
-        if of_group is not results:
-            for _, of_trainer in by_variants(runs):
-                for part in parts_of(of_trainer, with_cells=False):
-                    first = baseline_of(part).name
-                    yield from (_standing(of_group, group, part, first, metric) for metric in OF_VARIANTS)
-        elif group in baselines and len(list(by_trainer(runs))) > 1:
-            yield _standing(results, group, runs, baselines[group], COMPARED[0])
+    if section.has_variants:
+        for _, of_trainer in by_variants(section.runs):
+            for part in parts_of(of_trainer, with_cells=False):
+                first = baseline_of(part).name
+                yield from (_standing(section, part, first, metric) for metric in OF_VARIANTS)
+    elif section.baseline and len(list(by_trainer(section.runs))) > 1:
+        yield _standing(section, section.runs, section.baseline, "training_seconds")
 
 
-def _standing(results: Results, group: tuple, runs: pd.DataFrame, baseline: str, metric: str) -> Standing:
+def _standing(section: Section, runs: pd.DataFrame, baseline: str, metric: str) -> Standing:
     """The standing of the trainers of these runs."""
-    comparisons = select_group(results.comparisons, group)
-    of_metric = comparisons[(comparisons["metric"] == metric) & (comparisons["first"] == baseline)]
-    measured = of_metric["epochs"][of_metric["ratio"].notna()]
+    ratios = section.comparisons
+    ratios = ratios[(ratios["metric"] == metric) & (ratios["compared_with"] == baseline)]
+    measured = ratios["epochs"][ratios["value"].notna()]
     epochs = int((measured if len(measured) else runs["epochs"]).max())
-    rows = {row["second"]: row for row in rows_of(of_metric[of_metric["epochs"] == epochs])}
-    values = [1.0, *(row[name] for row in rows.values() for name in INTERVAL if row[name])]
+    rows = {trainer.name: rows_of(own)[0] for trainer, own in by_trainer(ratios[ratios["epochs"] == epochs])}
+    values = [1.0, *(row[end] for row in rows.values() for end in ENDS if row[end])]
     least, most = log(min(values)), log(max(values))
 
     def mark(value: float) -> float:
@@ -108,21 +119,41 @@ def _standing(results: Results, group: tuple, runs: pd.DataFrame, baseline: str,
 
     def place(name: str) -> Place:
         row = rows.get(name)
-        if name == baseline:
-            return Place(name, None, {}, "baseline", "", {"ratio": mark(1.0)}, True)
-        if row is None:
-            return Place(name, None, {}, "no pair of runs", "", {}, False)
-        marks = {key: mark(row[key]) for key in INTERVAL if row[key]}
-        return Place(name, row, comparison_cells(row, results.numbers), *_word(row), marks, row["verdict"] in VERDICTS)
+        marked = row or ({"value": 1.0} if name == baseline else {})
+        marks = {"one": mark(1.0)} | {end: mark(marked[end]) for end in ENDS if marked.get(end)}
+        return Place(name, row, *(_word(row) if row else ("baseline" if marked else "no pair of runs", "")), marks)
 
     places = [place(trainer.name) for trainer, _ in by_trainer(runs)]
-    places.sort(key=lambda one: (not one.is_ranked, one.marks.get("ratio", 100.0)))
-    return Standing(group, metric, "variant" in runs, baseline, epochs, places, mark(1.0))
+    places.sort(key=lambda one: (not one.is_ranked, one.marks.get("value", 100.0)))
+    return Standing(section, metric, baseline, epochs, places)
 
 
 def _word(row: Mapping) -> tuple[str, str]:
-    """(the verdict or why there is none, its note) of a comparison. The table of comparisons has longer notes."""
+    """(the verdict or why there is none, its note) of a ratio. The table of comparisons has longer notes."""
     if row["parity"] in REFUSED:
         return "not ranked", row["reason"]
-    note = row["left_out_reasons"] if row["verdict"] in ("no pair", "not measured") else why_not_distinguishable(row)
+    note = row["left_out_reasons"] if row["verdict"] in ("no pair", NOT_MEASURED) else why_not_distinguishable(row)
     return row["verdict"], note
+
+
+def answers(found: Iterable[Standing]) -> Iterator[Answer]:
+    """Yield an answer for each standing of at least two trainers, on the one that takes the least time.
+
+    If it is the baseline, the answer is on the next one; of variants, it is on the one with the lowest test loss.
+    """
+    of_time = [standing for standing in found if standing.metric == "training_seconds"]
+    for standing in of_time:
+        ratios = standing.section.comparisons
+        ratios = ratios[ratios["compared_with"] == standing.baseline].sort_values("epochs", ascending=False)
+        lowest = _lowest_loss(ratios) if standing.section.has_variants else None
+        if subject := next((place.row for place in standing.places if place.row), None):
+            trainer = Trainer.of(lowest or subject)
+            rows = rows_of(select_trainer(ratios[ratios["metric"] == "training_seconds"], trainer))
+            yield Answer(standing, trainer.name, rows, bool(lowest), len(of_time) > 1)
+
+
+def _lowest_loss(ratios: pd.DataFrame) -> dict | None:
+    """The ratio of the variant with the lowest test loss, if its loss is lower than that of the first one; or None."""
+    longest = ratios[(ratios["metric"] == "test_loss") & (ratios["epochs"] == ratios["epochs"].max())]
+    lower = longest[longest["verdict"] == "lower"].sort_values("value")
+    return rows_of(lower)[0] if len(lower) else None

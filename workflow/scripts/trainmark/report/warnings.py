@@ -1,25 +1,23 @@
 """The warnings of the first screen: what a reader must know before the numbers, and what to do about it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
 from trainmark.datasets.prepared import read_manifest
-from trainmark.parity.compare import REFUSED
 from trainmark.plan.matrix import LEAST_PAIRS
 from trainmark.plan.products import prepared_in
-from trainmark.plan.run import OF_TRAINER
+from trainmark.plan.run import Run, of_trainer
 from trainmark.recipes.command import DATASET
-from trainmark.tables.consistency import code_differences
-from trainmark.tables.formatting import number_ranges
-from trainmark.tables.missing import missing_lines
-from trainmark.tables.mixed_environments import TRAIN_AGAIN, code_versions, mixed_machines
-from trainmark.tables.results import Results
-from trainmark.tables.run_checks import evaluation_gaps
-from trainmark.tables.tables import GROUP, groups, rows_of
-from trainmark.trainer import TRAINER, Trainer
+from trainmark.report.tables import too_few
+from trainmark.tables import remarks
+from trainmark.tables.formatting import counted, number_ranges
+from trainmark.tables.frames import rows_of
+from trainmark.tables.remarks import TRAIN_AGAIN
+from trainmark.tables.sections import Results, Section
+from trainmark.tables.verdicts import not_ranked
 
 MOST_RANGES = 8
 """If the numbers of runs form more ranges than this, the rest is only counted."""
@@ -29,15 +27,10 @@ AGAIN = "delete their records and run snakemake again"
 UNCERTIFIED = "uncertified pairs"
 
 
-@dataclass(frozen=True)
-class Warned:
-    """A warning.
+class Warned(NamedTuple):
+    """A warning: its kind for machines, what is the matter, and how to mend it.
 
-    kind: its name, for machines.
-    what: what is the matter.
-    what_to_do: how to mend it.
-    runs: the numbers of the runs that it is about; empty if it is about no single runs.
-    details: further lines.
+    runs: the numbers of the runs that it is about; empty if it is about no single runs. details: further lines.
     """
 
     kind: str
@@ -47,15 +40,14 @@ class Warned:
     details: tuple[str, ...] = ()
 
 
-def warnings(results: Results, plan: Mapping) -> list[Warned]:
-    """All warnings on a campaign, those that touch the results most first. plan: see `plan_file.read_plan`."""
+def warnings(results: Results) -> list[Warned]:
+    """All warnings on a campaign, those that touch the results most first."""
     return [
-        *_missing(plan),
-        *_of_other_code(results.runs, plan),
+        *_missing(results.plan),
+        *_of_other_code(results.runs, results.plan),
         *_about_runs(results.runs),
-        *_unlike_runs(results.runs),
         *_about_pairs(results),
-        *_about_certificates(results),
+        *_about_sections([one for one in results.sections if not one.has_variants]),
         *_about_datasets(results),
     ]
 
@@ -70,60 +62,36 @@ def short_list(numbers: Iterable[int]) -> str:
 
 
 def _missing(plan: Mapping) -> Iterator[Warned]:
-    if lines := missing_lines(plan):
+    if lines := remarks.missing_lines(plan):
         what, _, what_to_do = lines[0].partition(". ")
         yield Warned("missing runs", f"{what}.", what_to_do, details=tuple(lines[1:]))
 
 
 def _of_other_code(runs: pd.DataFrame, plan: Mapping) -> Iterator[Warned]:
     """A warning on runs of other code than the workflow's, which a config can ask to keep (any_code)."""
-    if plan["any_code"]:
-        own = {of: job["code"]["sha256"] for of, job in plan["jobs"].items()}
-        rows = rows_of(runs[[*GROUP, *TRAINER, "code_sha256", "number"]])
-        of = [OF_TRAINER.format_map({**row, "trainer": Trainer.of(row)}) for row in rows]
-        other = [row["number"] for row, job in zip(rows, of, strict=True) if own[job] != row["code_sha256"]]
-        if other:
-            what = f"{short_list(other)}: trained by other code of trainmark than this clone's."
-            yield Warned("other code", what, "To train them with this code, leave out any_code.", tuple(sorted(other)))
+    of = {run["number"]: (of_trainer(Run.of(run)), run["code_sha256"]) for run in rows_of(runs) if plan["any_code"]}
+    other = sorted(number for number, (job, code) in of.items() if plan["jobs"][job]["code"]["sha256"] != code)
+    if other:
+        what = f"{short_list(other)}: trained by other code of trainmark than this clone's."
+        yield Warned("other code", what, "To train them with this code, leave out any_code.", tuple(other))
 
 
 OF_RUNS: tuple[tuple[str, Callable[[pd.DataFrame], pd.Series], str], ...] = (
-    (
-        "diverged",
-        lambda runs: runs["status"] == "diverged",
-        "The loss became NaN or infinite; no median counts it. Check the settings, above all the learning rate.",
-    ),
-    (
-        "out of memory",
-        lambda runs: runs["status"] == "out_of_memory",
-        "No median counts it. Set a smaller batch_size or a larger memory_limit_mib, or use a larger machine.",
-    ),
-    (
-        "disturbed",
-        lambda runs: runs["disturbed"] != "",
-        f"Verdicts leave out such times, and so do medians, unless all runs of a row were disturbed. {TRAIN_AGAIN}",
-    ),
-    (
-        "throttled GPU",
-        lambda runs: runs["gpu_throttled"] != "",
-        f"Such times are those of a slower GPU. Check its cooling and power limit, {AGAIN}.",
-    ),
-    (
-        "library settings",
-        lambda runs: runs["library_settings"] != "",
-        f"They may slow a training down, or change it. To measure without them, unset them, {AGAIN}.",
-    ),
-    (
-        "waited for data",
-        lambda runs: runs["waited"] != "",
-        "Such times measure the loader. Set loader.store to mapped, or give runs more CPUs and loader.jobs.",
-    ),
-    (
-        "resumed elsewhere",
-        lambda runs: runs["machines"] > 1,
-        f"Such times mix different hardware or settings of libraries. To measure one machine, {AGAIN} there.",
-    ),
-)
+    ("diverged", lambda runs: runs["status"] == "diverged",
+     "The loss became NaN or infinite; no median counts it. Check the settings, above all the learning rate."),
+    ("out of memory", lambda runs: runs["status"] == "out_of_memory",
+     "No median counts it. Set a smaller batch_size or a larger memory_limit_mib, or use a larger machine."),
+    ("disturbed", lambda runs: runs["disturbed"] != "",
+     f"Verdicts leave out such times, and so do medians, unless all runs of a row were disturbed. {TRAIN_AGAIN}"),
+    ("throttled GPU", lambda runs: runs["gpu_throttled"] != "",
+     f"Such times are those of a slower GPU. Check its cooling and power limit, {AGAIN}."),
+    ("library settings", lambda runs: runs["library_settings"] != "",
+     f"They may slow a training down, or change it. To measure without them, unset them, {AGAIN}."),
+    ("waited for data", lambda runs: runs["waited"] != "",
+     "Such times measure the loader. Set loader.store to mapped, or give runs more CPUs and loader.jobs."),
+    ("resumed elsewhere", lambda runs: runs["machines"] > 1,
+     f"Such times mix different hardware or settings of libraries. To measure one machine, {AGAIN} there."),
+)  # fmt: skip
 """Warnings on single runs: kind, which runs, and what to do."""
 
 CAUSES = {"disturbed": "disturbed", "throttled GPU": "gpu_throttled", "library settings": "library_settings"}
@@ -136,59 +104,51 @@ def _about_runs(runs: pd.DataFrame) -> Iterator[Warned]:
         if len(found):
             causes = found[CAUSES[kind]].str.split(", ").explode().unique() if kind in CAUSES else ()
             because = f" ({', '.join(causes)})" if len(causes) else ""
-            numbers = tuple(sorted(int(number) for number in found["number"]))
-            yield Warned(kind, f"{short_list(numbers)}: {kind}{because}.", what_to_do, numbers)
+            numbers = sorted(found["number"].tolist())
+            yield Warned(kind, f"{short_list(numbers)}: {kind}{because}.", what_to_do, tuple(numbers))
 
 
-def _unlike_runs(runs: pd.DataFrame) -> Iterator[Warned]:
-    """Warnings on runs of one section that differ in more than what is compared."""
-    sections = [group for _, group in groups(runs, GROUP)]
-    if any(code_versions(group) > 1 for group in sections):
-        yield Warned("mixed code", "Different code trained runs of one section.", f"To compare them, {AGAIN}.")
-    mixed = [
-        f"{framework}: {' or '.join(versions)}"
-        for (framework, _), group in groups(runs, ["framework", "loop"])  # a tuned loop may use further packages
-        if len(versions := sorted(filter(None, group["versions"].unique()))) > 1
-    ]
-    if mixed:
-        what = f"Runs of one framework had different versions ({'; '.join(mixed)})."
-        yield Warned("mixed versions", what, f"Choose one version; for runs of the other, {AGAIN}.")
-    if machines := [sentence for group in sections for sentence in mixed_machines(group)]:
-        what = "Runs of one section were trained on different machines."
-        yield Warned("mixed machines", what, "Train a section on one kind of machine.", details=tuple(machines))
-    calls = max(group["calls"].nunique() for group in sections)
-    if calls > 1:
-        what = f"Runs of one section were trained in {calls} calls of snakemake, and mixed only within a call."
-        what_to_do = "Where it matters, delete the records of a section and train it in one call."
-        yield Warned("several calls", what, what_to_do)
+OF_SECTIONS: tuple[tuple[str, Callable[[Section], list[str]], str, str], ...] = (
+    ("mixed code", lambda one: remarks.mixed_code(one.runs),
+     "Different code trained runs of one section.", f"To compare them, {AGAIN}."),
+    ("mixed versions", lambda one: remarks.mixed_versions(one.runs),
+     "Runs of one framework had different versions.", f"Choose one version; for runs of the other, {AGAIN}."),
+    ("mixed machines", lambda one: remarks.mixed_machines(one.runs),
+     "Runs of one section were trained on different machines.", "Train a section on one kind of machine."),
+    ("mixed settings", lambda one: remarks.mixed_settings(one.runs),
+     "Runs of one section had different settings of libraries.", f"To compare them, {AGAIN} without them."),
+    ("several calls", lambda one: remarks.mixed_calls(one.runs),
+     "Runs of one section were trained in several calls of snakemake, and mixed only within a call.",
+     "Where it matters, delete the records of a section and train it in one call."),
+    ("other code certified", lambda one: remarks.code_differences(one.certificate, one.runs),
+     "Runs were trained by other code than was certified.", f"Delete the certificate, and {AGAIN}."),
+    ("not evaluated", lambda one: [] if one.has_variants else remarks.evaluation_gaps(one.runs),
+     "Not all runs were evaluated and audited by another trainer.", f"Set keep_weights to needed, {AGAIN}."),
+)  # fmt: skip
+"""Warnings on the runs of a section: kind, sentences on it, what they say of all, and what to do."""
+
+
+def section_remarks(section: Section) -> list[str]:
+    """The sentences of all warnings on a section, and those on its compilation and on runs that waited."""
+    found = [line for _, sentences, _, _ in OF_SECTIONS for line in sentences(section)]
+    return [*found, *remarks.mixed_compilation(section.runs), *remarks.waiting_sentences(section.runs)]
+
+
+def _about_sections(sections: Iterable[Section]) -> Iterator[Warned]:
+    for kind, sentences, what, what_to_do in OF_SECTIONS:
+        if lines := tuple(line for section in sections for line in sentences(section)):
+            yield Warned(kind, what, what_to_do, details=lines)
 
 
 def _about_pairs(results: Results) -> Iterator[Warned]:
     """Warnings on pairs of trainers: too few repeats, or not certified as the same training."""
-    compared = results.comparisons[results.comparisons["dataset"] != DATASET]
-    repeats = (compared["pairs"] + compared["left_out"]).groupby([compared[key] for key in GROUP]).max()
-    if (repeats < LEAST_PAIRS).any():
-        fewest = int(repeats.min())
-        what = f"{fewest} repeat{'s are' if fewest != 1 else ' is'} too few for a verdict."
+    repeats = [count for one in results.sections if not one.has_variants and (count := too_few(one)) is not None]
+    if repeats:
+        what = f"{counted(min(repeats), 'repeat')} {'is' if min(repeats) == 1 else 'are'} too few for a verdict."
         yield Warned("few repeats", what, f"Set repeats to {LEAST_PAIRS} or more and run snakemake again.")
-    refused = results.parity[results.parity["parity"].isin(REFUSED)]
-    if len(refused):
-        pairs = zip(refused["first"], refused["second"], refused["reason"], strict=True)
-        lines = tuple(f"{first} and {second}: {reason}" for first, second, reason in pairs)
-        what = f"{len(lines)} pair{'s' if len(lines) > 1 else ''} of trainers not certified to train the same network."
+    if lines := tuple(not_ranked(results.parity)[1:]):
+        what = f"{counted(len(lines), 'pair')} of trainers not certified to train the same network."
         yield Warned(UNCERTIFIED, what, "They are not ranked. Mend the cause and run snakemake again.", (), lines)
-
-
-def _about_certificates(results: Results) -> Iterator[Warned]:
-    """Warnings on checks that do not cover the code, or the weights, of the runs."""
-    sections = [(results.certificates.get(values), group) for values, group in groups(results.runs, GROUP)]
-    if lines := [line for certificate, group in sections for line in code_differences(certificate, group)]:
-        what = "Runs were trained by other code than was certified."
-        what_to_do = "Delete the certificate and the records, and run snakemake again."
-        yield Warned("other code certified", what, what_to_do, details=tuple(lines))
-    if lines := [line for _, group in sections for line in evaluation_gaps(group)]:
-        what = "Not all runs were evaluated and audited by another trainer."
-        yield Warned("not evaluated", what, f"Set keep_weights to needed, {AGAIN}.", details=tuple(lines))
 
 
 def _about_datasets(results: Results) -> Iterator[Warned]:

@@ -1,106 +1,40 @@
-"""Pairs runs that differ only in their trainer, and so have the same weights and batches; do their losses agree?"""
+"""How far do the losses of runs agree that differ only in their trainer?"""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Iterator, Mapping
+from itertools import chain, combinations
 
 import numpy as np
-import pandas as pd
 
-from trainmark.recipes.command import FRAMEWORK
+from trainmark.checks.epochs import ordered_epochs
+from trainmark.checks.paired_runs import by_trainer, paired_runs
 from trainmark.recipes.outputs import relative_differences
-from trainmark.records.step_losses import step_losses
-from trainmark.tables.epoch_checks import ordered_epochs
-from trainmark.tables.tables import GROUP, group_of
+from trainmark.tables.frames import columns_of, number
 from trainmark.trainer import Trainer
 
 FIRST_STEPS = 100
 """Number of steps whose losses are compared one by one."""
 
 
-@dataclass(frozen=True)
-class PairedRuns:
-    """The pairs of runs of two trainers with one number of epochs and status ok; at least one.
-
-    run_ids: the two runs of each pair.
-    losses: of each epoch the losses of its steps, (2 trainers, pairs, steps).
-    evaluations: of each evaluation of the test split the number of steps before it, and its losses, (2, pairs).
-    """
-
-    run_ids: list[tuple[str, str]]
-    losses: list[np.ndarray]
-    evaluations: list[tuple[int, np.ndarray]]
-
-
-def by_trainer(records: Iterable[Mapping]) -> dict[tuple, dict[str, list[Mapping]]]:
-    """Return the records of each trainer, by its name, of each (experiment, recipe, dataset). Commands are left out."""
-    trainers: dict[tuple, dict[str, list[Mapping]]] = {}
-    for record in (one for one in records if one["run"]["framework"] != FRAMEWORK):
-        group = trainers.setdefault(group_of(record), {})
-        group.setdefault(Trainer.of(record["run"]).name, []).append(record)
-    return trainers
-
-
-def paired_runs(first: Iterable[Mapping], second: Iterable[Mapping]) -> list[PairedRuns]:
-    """Pair the records of two trainers, for each number of epochs, the smallest first."""
-    first_runs, second_runs = (
-        {(one["run"]["epochs"], one["run"]["repeat"]): one for one in records if one["status"] == "ok"}
-        for records in (first, second)
-    )
-    pairs: dict[int, list[tuple[Mapping, Mapping]]] = {}
-    for setting in sorted(first_runs.keys() & second_runs.keys()):
-        pairs.setdefault(setting[0], []).append((first_runs[setting], second_runs[setting]))
-    return [_paired(of_epochs) for of_epochs in pairs.values()]
-
-
-def _paired(pairs: Sequence[tuple[Mapping, Mapping]]) -> PairedRuns:
-    curves = [[run["curves"] for run in of_trainer] for of_trainer in zip(*pairs, strict=True)]
-    losses = [
-        np.array([[step_losses(entries[epoch]) for entries in of_trainer] for of_trainer in curves], np.float64)
-        for epoch in range(len(curves[0][0]))
-    ]
-    tested = [[_test_losses(run) for run in of_trainer] for of_trainer in zip(*pairs, strict=True)]
-    evaluations = [
-        (step, np.array([[losses[step] for losses in of_trainer] for of_trainer in tested]))
-        for step in sorted(set.intersection(*(set(losses) for of_trainer in tested for losses in of_trainer)))
-    ]
-    return PairedRuns([(first["run"]["id"], second["run"]["id"]) for first, second in pairs], losses, evaluations)
-
-
-def _test_losses(run: Mapping) -> dict[int, float]:
-    """Return the test losses of a run that is ok, by the number of steps trained before each."""
-    steps = len(step_losses(run["curves"][0]))
-    losses = {entry["epoch"] * steps: float(entry["evaluations"]["test"]["loss"]) for entry in run["curves"]}
-    losses |= {one["step"]: float(one["loss"]) for one in run["step_evaluations"]}
-    return losses | ({0: float(run["initial_evaluation"]["loss"])} if run["initial_evaluation"] else {})
-
-
-def agreement_table(records: Mapping[str, Mapping]) -> pd.DataFrame:
-    """How far the losses of the first steps agree between trainers; the columns are in docs/columns.md.
+def agreement_rows(records: Mapping[str, Mapping]) -> Iterator[dict]:
+    """Yield how far the losses of the first steps agree between two trainers, as rows of numbers: the largest relative
+    difference of a pair of runs (median, smallest and largest over the pairs), how many steps were compared, and in how
+    many first epochs of all (`high`) another order of the batches would show.
 
     With dropout there is no difference, because each framework draws its own masks. Runs that diverged or ran out of
     memory are left out.
     """
-    rows = []
     for values, group in by_trainer(records.values()).items():
         for first, second in combinations(group, 2):
-            paired = paired_runs(group[first], group[second])
-            if paired:
-                names = dict(zip(GROUP, values, strict=True)) | {"first": first, "second": second}
-                rows.append(names | _agreement(paired, group[first][0]["network"]["dropout"]))
-    columns = [*GROUP, "first", "second", "steps", "pairs", "median", "largest", "epochs", "ordered_epochs", "run_ids"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _agreement(paired: Sequence[PairedRuns], dropout: bool) -> dict:
-    first_steps = [np.concatenate(of_epochs.losses, axis=-1)[..., :FIRST_STEPS] for of_epochs in paired]
-    of_pairs = np.concatenate([np.abs(relative_differences(*losses)).max(axis=-1) for losses in first_steps])
-    return {
-        "steps": max(losses.shape[-1] for losses in first_steps),
-        "pairs": sum(len(of_epochs.run_ids) for of_epochs in paired),
-        "median": None if dropout else float(np.median(of_pairs)),
-        "largest": None if dropout else float(of_pairs.max()),
-        "epochs": len(paired[-1].losses),
-        "ordered_epochs": ordered_epochs(paired[-1].losses),
-        "run_ids": " ".join(run_id for of_epochs in paired for pair in of_epochs.run_ids for run_id in pair),
-    }
+            if not (paired := paired_runs(group[first], group[second])):
+                continue
+            first_steps = [np.concatenate(of_epochs.losses, axis=-1)[..., :FIRST_STEPS] for of_epochs in paired]
+            found = np.concatenate([np.abs(relative_differences(*losses)).max(axis=-1) for losses in first_steps])
+            pairs = list(chain.from_iterable(of_epochs.run_ids for of_epochs in paired))
+            own = columns_of(values, Trainer.of(group[second][0]["run"])) | {"compared_with": first, "runs": len(pairs)}
+            own["run_ids"] = list(chain.from_iterable(pairs))
+            has_dropout = group[first][0]["network"]["dropout"]
+            ends, absent = ((), "own masks") if has_dropout else ((np.median(found), found.min(), found.max()), "")
+            yield number(own, "difference", "step_losses", "1", ends, verdict=absent)
+            yield number(own, "count", "compared_steps", "1", [max(losses.shape[-1] for losses in first_steps)])
+            last = paired[-1].losses
+            yield number(own, "count", "ordered_epochs", "epochs", [ordered_epochs(last), None, len(last)])

@@ -1,17 +1,16 @@
-"""Do the claims of a config hold? From the tidy table, of which each claim names a row, and the parity of all pairs."""
+"""Do the claims of a config hold? Each names a row of the table of numbers, or is about the parity of pairs."""
 
 from collections.abc import Iterable, Mapping
+from math import inf
 
 import pandas as pd
 
 from trainmark.errors import did_you_mean
 from trainmark.parity.compare import REFUSED
 from trainmark.tables.comparability import is_withheld_for_disturbance
-from trainmark.tables.comparisons import NOT_DISTINGUISHABLE, VERDICTS
 from trainmark.tables.formatting import counted, format_number, number_in_words, unit_in_words
-from trainmark.tables.tables import SETTING, rows_of
-
-COLUMNS = ["says", "status", "sentence", "value", "low", "high", "unit", "runs"]
+from trainmark.tables.frames import SETTING, rows_of
+from trainmark.tables.metrics import NOT_DISTINGUISHABLE, VERDICTS
 
 MOST_LISTED = 12
 """Of more known values than this, only the nearest one is named, if there is one."""
@@ -23,26 +22,22 @@ FAILED = ("fails", WRONG)
 """The statuses of claims that end the workflow."""
 
 
-def claims_table(claims: Iterable[Mapping], numbers: pd.DataFrame, parity: pd.DataFrame) -> pd.DataFrame:
-    """Make the table of claims: a row for each, in the order of the config.
-
-    claims: `claims` of the config.
-    numbers: from `tidy.numbers_table`. parity: from `parity_table`.
+def judged(claims: Iterable[Mapping], numbers: pd.DataFrame, parity: pd.DataFrame) -> list[dict]:
+    """Judge claims, in the order of the config: what each says, its status, and a sentence.
 
     A claim "holds" if all of its number's interval, or the range of its runs, is within the bounds, and "fails" if all
-    of it is outside. It is "undecided" if the interval contains a bound, or other work disturbed
-    its runs or too many pairs, and "wrong" if it names no number, several, or one that is refused.
+    of it is outside. It is "undecided" if the interval contains a bound, or other work disturbed its runs or too many
+    pairs, and "wrong" if it names no number, several, or one that is refused.
     """
-    rows = []
-    for claim in claims:
-        row = _certified(claim, parity) if "pairs" in claim else _judged(claim, numbers)
-        rows.append({"says": claim["says"]} | row)
-    return pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(("value", "low", "high"), "float64"))
+    return [
+        {"says": claim["says"]} | (_certified(claim, parity) if "pairs" in claim else _judged(claim, numbers))
+        for claim in claims
+    ]
 
 
 def _certified(claim: Mapping, parity: pd.DataFrame) -> dict:
     where = claim.get("where", {})
-    pairs = parity[(parity[list(where)] == list(where.values())).all(axis=1)] if where else parity
+    pairs = parity[(parity[list(where)] == list(where.values())).all(axis=1)]
     if pairs.empty:
         return {"status": WRONG, "sentence": "there are no pairs"}
     of, refused = counted(len(pairs), "pair"), rows_of(pairs[pairs["parity"].isin(REFUSED)])
@@ -61,8 +56,8 @@ def _judged(claim: Mapping, numbers: pd.DataFrame) -> dict:
         why = row["verdict"] or "it was not measured"
         status = "undecided" if is_withheld_for_disturbance(why) else WRONG
         return {"status": status, "sentence": f"there is no number: {why}"}
-    status, sentence = _verdict_of(claim, row) if "verdict" in claim else _within_bounds(claim, row)
-    return {"status": status, "sentence": sentence} | {name: row[name] for name in COLUMNS[3:]}
+    status, sentence = _by_verdict(claim["verdict"], row) if "verdict" in claim else _by_bounds(claim, row)
+    return {"status": status, "sentence": f"{number_in_words(row)}{sentence}"}
 
 
 def _row(where: Mapping, numbers: pd.DataFrame) -> dict | str:
@@ -71,39 +66,35 @@ def _row(where: Mapping, numbers: pd.DataFrame) -> dict | str:
     for column, value in where.items():
         found = rows[(rows[column] == value).fillna(False)]
         if found.empty:
-            known = [str(one) for one in sorted(rows[column].dropna().unique())]
+            known = [str(one) for one in sorted(rows[column].dropna().unique()) if one != ""]
             near = did_you_mean(value, known) if len(known) > MOST_LISTED else ""
             hint = near or f"; allowed: {', '.join(known) or 'nothing'}"
             return f"no such number has {column}: {value}{hint}"
         rows = found
     if len(rows) > 1:
-        keys = [*SETTING, "compared_with", "metric", "statistic"]
+        keys = [*SETTING, "variant", "compared_with", "metric", "statistic"]
         unlike = [f"{key} ({', '.join(map(str, values))})" for key in keys if len(values := rows[key].unique()) > 1]
         return f"it names {len(rows)} numbers, which differ in {' and '.join(unlike)}; allowed: one of each"
     return rows_of(rows)[0]
 
 
-def _verdict_of(claim: Mapping, row: Mapping) -> tuple[str, str]:
-    found, number = row["verdict"], number_in_words(row)
-    if found == claim["verdict"]:
-        return "holds", f"{number}: {found}"
-    if found == NOT_DISTINGUISHABLE:
-        return "undecided", f"{number}: {found}"
-    return "fails" if found in VERDICTS else WRONG, f"{number}: {found or 'it has no verdict'}"
+def _by_verdict(claimed: str, row: Mapping) -> tuple[str, str]:
+    """The status of a claim of a verdict, and how its sentence ends."""
+    found = row["verdict"]
+    status = "undecided" if found == NOT_DISTINGUISHABLE else "fails" if found in VERDICTS else WRONG
+    return "holds" if found == claimed else status, f": {found or 'it has no verdict'}"
 
 
-def _within_bounds(claim: Mapping, row: Mapping) -> tuple[str, str]:
-    least, most = claim.get("at_least"), claim.get("at_most")
-    texts = {f"at {word}": bound for word, bound in (("least", least), ("most", most)) if bound is not None}
-    ends = [f"{words} {format_number(row, bound)} {unit_in_words(row)}".strip() for words, bound in texts.items()]
-    number, bounds = number_in_words(row), " and ".join(ends)
+def _by_bounds(claim: Mapping, row: Mapping) -> tuple[str, str]:
+    """The same of a claim of bounds."""
+    given = [key for key in ("at_least", "at_most") if key in claim]
+    texts = [f"{key.replace('_', ' ')} {format_number(row, claim[key])} {unit_in_words(row)}".strip() for key in given]
+    bounds, least, most = " and ".join(texts), claim.get("at_least", -inf), claim.get("at_most", inf)
     if row["disturbed_times"]:  # other work may have made it true, or false
-        return "undecided", f"{number} may or may not be {bounds} without what disturbed them"
+        return "undecided", f" may or may not be {bounds} without what disturbed them"
     if None in (row["low"], row["high"]) or (row["statistic"] == "median" and row["runs"] == 1):
-        return "undecided", f"{number}, without an interval: {row['verdict'] or 'one run has no range'}"
-    lower, upper = (-float("inf") if least is None else least), (float("inf") if most is None else most)
-    if lower <= row["low"] and row["high"] <= upper:
-        return "holds", f"{number} is {bounds}"
-    if row["high"] < lower or upper < row["low"]:
-        return "fails", f"{number} is not {bounds}"
-    return "undecided", f"{number} may or may not be {bounds}"
+        return "undecided", f", without an interval: {row['verdict'] or 'one run has no range'}"
+    if least <= row["low"] and row["high"] <= most:
+        return "holds", f" is {bounds}"
+    is_outside = row["high"] < least or most < row["low"]
+    return ("fails", f" is not {bounds}") if is_outside else ("undecided", f" may or may not be {bounds}")

@@ -1,18 +1,20 @@
-"""Selects the pairs of runs that may enter a verdict, and says what a reader must know about them."""
+"""Selects the pairs of runs that may enter a verdict, and says what a reader must know about them.
 
-from collections import Counter
+The functions withheld_for_* say that a verdict is withheld for a reason; "" if it is not.
+"""
 
 import pandas as pd
 
-from trainmark.tables.waiting import SHARES
+from trainmark.tables.formatting import causes_in
+from trainmark.tables.metrics import COMPARED
+from trainmark.tables.waiting import WAITING_LIMIT
 
-CENSORED_PAIR = "diverged or out of memory"
-ZERO = "with a value of 0"
-DISTURBED = "disturbed"
+CENSORED_PAIR, ZERO, DISTURBED = "diverged or out of memory", "with a value of 0", "disturbed"
+"""Why a pair is left out."""
 
 RUN_COLUMNS = (
     "status", "disturbed", "device", "calls", "host", "cpu_model", "held_cpus", "threads", "library_settings",
-    "environment", "packages_sha256", *dict.fromkeys(SHARES.values()),
+    "environment", "packages_sha256", "training_waiting_share", "waiting_share",
 )  # fmt: skip
 """Columns of the table of runs that are used here. In a table of pairs, their names end in _first and _second."""
 
@@ -22,50 +24,38 @@ REPEATED = {
 }  # fmt: skip
 """Columns that should be equal in all repeats of a trainer, each with its plural in words."""
 
+TOO_FEW = "too few pairs"
+"""Beginning of what stands in place of a verdict if repeats are too few."""
 
 WITHHELD = "withheld: "
-"""The beginning of a verdict that is withheld; the reason follows."""
+"""Beginning of what stands in place of a verdict that is withheld; the reason follows."""
+
+
+def of_both(pairs: pd.DataFrame, column: str) -> tuple[pd.Series, pd.Series]:
+    """The values of a column of the first and of the second runs."""
+    return pairs[f"{column}_first"], pairs[f"{column}_second"]
 
 
 def exclusion_reasons(pairs: pd.DataFrame, metric: str) -> pd.Series:
-    """For each pair, why it is left out of the comparison of a metric; "" if it is not left out.
-
-    What disturbs a run changes its times, but neither its loss nor its accuracy.
-    """
-
-    def of_pair(pair: pd.Series) -> str:
-        if (pair["status_first"], pair["status_second"]) != ("ok", "ok"):
-            return CENSORED_PAIR
-        if 0 in (pair[f"{metric}_first"], pair[f"{metric}_second"]):
-            return ZERO
-        if metric not in SHARES:
-            return ""
-        causes = ", ".join(filter(None, (pair["disturbed_first"], pair["disturbed_second"])))
-        return f"{DISTURBED} ({', '.join(dict.fromkeys(causes.split(', ')))})" if causes else ""
-
-    return pairs.apply(of_pair, axis=1).astype("str")
+    """For each pair, why it is left out of the comparison of a metric; "" if it is not left out."""
+    causes = [", ".join(causes_in(texts)) for texts in zip(*of_both(pairs, "disturbed"), strict=True)]
+    disturbed = [f"{DISTURBED} ({own})" if own and not COMPARED[metric].is_lasting else "" for own in causes]
+    reasons, (first, second) = pd.Series(disturbed, pairs.index, dtype="str"), of_both(pairs, metric)
+    reasons[(first == 0) | (second == 0)] = ZERO
+    reasons[(pairs["status_first"] != "ok") | (pairs["status_second"] != "ok")] = CENSORED_PAIR
+    return reasons
 
 
-def count_reasons(reasons: pd.Series) -> str:
-    """Count the pairs left out for each reason: "2 disturbed (foreign load); 1 with a value of 0"; "" for none."""
-    return "; ".join(f"{count} {reason}" for reason, count in Counter(filter(None, reasons)).items())
+def withheld_for_disturbance(reasons: pd.Series, measured: int, needed: int) -> str:
+    """The undisturbed pairs are too few but all pairs would have been enough, or no undisturbed pair remains.
 
-
-def withheld_for_disturbance(reasons: pd.Series, measured: int, needed: int) -> str | None:
-    """Say that a verdict is withheld because of disturbed pairs; None if it is not.
-
-    A verdict is withheld if the undisturbed pairs are too few but all pairs would have been enough, or if no
-    undisturbed pair remains.
-
-    reasons: from `exclusion_reasons`.
-    measured: number of pairs that may enter the verdict.
-    needed: number of pairs that a verdict needs.
+    reasons: from `exclusion_reasons`. measured, needed: how many pairs may enter the verdict, and how many it needs.
     """
     disturbed = [reason for reason in reasons if reason.startswith(DISTURBED)]
     pairs = measured + len(disturbed)
     if not disturbed or measured >= needed or (measured and pairs < needed):
-        return None
-    causes = dict.fromkeys(cause for reason in disturbed for cause in reason[len(DISTURBED) + 2 : -1].split(", "))
+        return ""
+    causes = causes_in(reason[len(DISTURBED) + 2 : -1] for reason in disturbed)
     return f"{WITHHELD}{len(disturbed)} of {pairs} pairs disturbed ({', '.join(causes)})"
 
 
@@ -74,30 +64,38 @@ def is_withheld_for_disturbance(verdict: str) -> bool:
     return verdict.startswith(WITHHELD) and DISTURBED in verdict
 
 
-def withheld_for_machines(pairs: pd.DataFrame) -> str | None:
-    """Say that a verdict is withheld because the runs of a pair had different machines or settings; None if it is not.
-
-    Numbers of CPUs are not compared between a CPU run and a GPU run, which holds its GPU's share of the cores.
+def withheld_for_machines(pairs: pd.DataFrame) -> str:
+    """The runs of a pair had different machines or settings. Numbers of CPUs are not compared between a CPU run and a
+    GPU run, which holds its GPU's share of the cores.
     """
     for column in ("cpu_model", "held_cpus", "library_settings"):
-        comparable = ~_differ(pairs, "device") | (column != "held_cpus")
-        unlike = pairs[_differ(pairs, column) & comparable]
-        if len(unlike):
-            values = sorted({*unlike[f"{column}_first"], *unlike[f"{column}_second"]})
+        unlike = _differ(pairs, column) & ((column != "held_cpus") | ~_differ(pairs, "device"))
+        if unlike.any():
+            values = sorted({*pd.concat(of_both(pairs[unlike], column))})
             named = " and ".join(str(value) or "none" for value in values)
-            return f"{WITHHELD}{REPEATED[column]} differ in {len(unlike)} of {len(pairs)} pairs ({named})"
-    return None
+            return f"{WITHHELD}{REPEATED[column]} differ in {unlike.sum()} of {len(pairs)} pairs ({named})"
+    return ""
 
 
-def withheld_for_target(pairs: pd.DataFrame, metric: str) -> str | None:
-    """Say that a verdict is withheld because runs never reached the target accuracy; None if it is not.
-
-    Without these runs, a trainer that seldom reaches the target would look fast.
-    """
-    unreached = pairs[[f"{metric}_first", f"{metric}_second"]].isna().any(axis=1)
+def withheld_for_target(pairs: pd.DataFrame, metric: str) -> str:
+    """Runs never reached the target. Without these, a trainer that seldom reaches it would look fast."""
+    first, second = of_both(pairs, metric)
+    unreached = first.isna() | second.isna()
     if metric != "target_seconds" or not unreached.any():
-        return None
+        return ""
     return f"{WITHHELD}in {unreached.sum()} of {len(pairs)} pairs a run never reached the target accuracy"
+
+
+def withheld_for_waiting(pairs: pd.DataFrame, share: str) -> str:
+    """A trainer waited for data. Of each the median over its runs counts, so that no pair enters or is left out because
+    of its own time.
+
+    share: the column of the share of the time that a run waited; "" if waiting does not change what is compared.
+    """
+    first, second = (max(0, one.median()) for one in of_both(pairs, share)) if share else (0, 0)  # 0 for NaN
+    if max(first, second) <= WAITING_LIMIT:
+        return ""
+    return f"{WITHHELD}waited for data ({100 * first:.0f} % and {100 * second:.0f} % of the time)"
 
 
 def notes(pairs: pd.DataFrame) -> list[str]:
@@ -108,15 +106,13 @@ def notes(pairs: pd.DataFrame) -> list[str]:
         "were trained on different hosts": _differ(pairs, "host"),
         "have different packages": _differ(pairs, "packages_sha256") & same_environment,
     }
-    sentences = [
-        f"in {which.sum()} of {len(pairs)} pairs the runs {what}" for what, which in differences.items() if which.any()
+    counts = {name: max(one.nunique() for one in of_both(pairs, column)) for column, name in REPEATED.items()}
+    return [
+        *(f"in {one.sum()} of {len(pairs)} pairs the runs {what}" for what, one in differences.items() if one.any()),
+        *(f"the repeats of one trainer have {count} different {name}" for name, count in counts.items() if count > 1),
     ]
-    for column, name in REPEATED.items():
-        count = max(pairs[f"{column}_{side}"].nunique() for side in ("first", "second"))
-        if count > 1:
-            sentences.append(f"the repeats of one trainer have {count} different {name}")
-    return sentences
 
 
 def _differ(pairs: pd.DataFrame, column: str) -> pd.Series:
-    return pairs[f"{column}_first"] != pairs[f"{column}_second"]
+    first, second = of_both(pairs, column)
+    return first != second

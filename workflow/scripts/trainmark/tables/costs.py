@@ -8,8 +8,7 @@ COSTS = ("cost", "epoch_cost")
 
 def currency_of(config: Mapping) -> str:
     """The currency of the prices of a config; EUR if they name none, as in config/schema.yaml."""
-    currency: str = config.get("prices", {}).get("currency", "EUR")
-    return currency
+    return str(config.get("prices", {}).get("currency", "EUR"))
 
 
 def costs_of(record: Mapping, prices: Mapping | None) -> dict:
@@ -17,11 +16,10 @@ def costs_of(record: Mapping, prices: Mapping | None) -> dict:
 
     A run pays for its wall time without the wait for its device and the measurement of its peak: for the CPUs that it
     held, and a GPU run also for one GPU. With a price for energy, a run whose energy was not measured has no cost.
-
-    prices: `prices` of the config, whose keys may be missing; None for none.
+    prices: those of the config, whose keys may be missing; None for none.
     """
-    epochs = record["result"]["epochs_trained"]
-    joules, workers = record["energy"]["training_joules"], record["run"]["workers"]
+    epochs, workers = record["result"]["epochs_trained"], record["run"]["workers"]
+    joules, known = record["energy"]["training_joules"], prices or {}
     unpaid = sum(record["phases_seconds"][phase] for phase in ("device_wait", "peak"))
     hours = (record["wall_seconds"] - unpaid) / 3600
     amounts = {
@@ -29,12 +27,8 @@ def costs_of(record: Mapping, prices: Mapping | None) -> dict:
         "gpu_hour": workers * hours if record["run"]["device"] == "gpu" else 0.0,
         "kilowatt_hour": None if joules is None else joules / 3.6e6,
     }
-    known = prices or {}
-    parts = [(known[name], amount) for name, amount in amounts.items() if known.get(name) is not None]
-    is_measured = bool(parts) and all(amount is not None for _, amount in parts)
-    cost = float(sum(price * (amount or 0.0) for price, amount in parts)) if is_measured else None
-    return {
-        "epoch_joules": joules / epochs if joules is not None and epochs else None,
-        "cost": cost,
-        "epoch_cost": cost / epochs if cost is not None and epochs else None,
-    }
+    priced = {name: amount for name, amount in amounts.items() if known.get(name) is not None}
+    is_measured = priced and None not in priced.values()
+    cost = float(sum(known[name] * amount for name, amount in priced.items())) if is_measured else None
+    of_epoch = [value / epochs if value is not None and epochs else None for value in (joules, cost)]
+    return {"cost": cost, "epoch_joules": of_epoch[0], "epoch_cost": of_epoch[1]}

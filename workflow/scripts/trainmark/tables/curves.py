@@ -1,6 +1,6 @@
 """Makes the table of curves: what each run reached after each epoch, and when."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import nan
 
 import pandas as pd
@@ -14,17 +14,13 @@ CURVE_COLUMNS = [
 ]  # fmt: skip
 """The columns of numbers in the table of curves."""
 
-TARGET_COLUMNS = ("target_accuracy", "target_seconds", "target_epochs")
-"""The columns on the time to accuracy in the table of runs."""
-
 WITHIN_EPOCH = "within"
 """The `part` of an evaluation within an epoch, in the table of curves."""
 
 
 def curves_table(records: dict[str, dict]) -> pd.DataFrame:
-    """Make the table of curves: one row per run and epoch, and one per evaluation within an epoch.
-
-    An evaluation within an epoch has the `part` WITHIN_EPOCH and no time of its own; columns are in docs/columns.md.
+    """Make the table of curves: one row per run and epoch, and one per evaluation within an epoch, which has no time of
+    its own. Columns are in docs/columns.md.
     """
     rows = [{"id": record["run"]["id"], **row} for record in records.values() for row in _evaluations(record)]
     table = pd.DataFrame(rows, columns=["id", "epoch", "part", *CURVE_COLUMNS])
@@ -32,40 +28,29 @@ def curves_table(records: dict[str, dict]) -> pd.DataFrame:
 
 
 def reached_target(record: Mapping) -> dict:
-    """TARGET_COLUMNS of a run, up to the first evaluation that reached the target; None without a target."""
+    """The columns of the table of runs on the first evaluation that reached the target; None without a target."""
     target = record["settings"].get("target_accuracy")
     reached = (row for row in _evaluations(record) if row.get("test_accuracy") is not None)
     first = next((row for row in reached if row["test_accuracy"] >= target), {}) if target else {}
-    values = (target, first.get("training_seconds"), first.get("epochs_trained"))
-    return dict(zip(TARGET_COLUMNS, values, strict=True))
+    seconds, epochs = first.get("training_seconds"), first.get("epochs_trained")
+    return {"target_accuracy": target, "target_seconds": seconds, "target_epochs": epochs}
 
 
 def _evaluations(record: Mapping) -> list[dict]:
     """The evaluations of a run after epochs and within them, in the order of training."""
-    return sorted([*_epoch_rows(record), *_step_rows(record)], key=lambda row: row["epochs_trained"])
-
-
-def _epoch_rows(record: Mapping) -> Iterator[dict]:
-    training_seconds = record["result"]["first_step_seconds"] or 0.0
+    rows, first_step_seconds = [], record["result"]["first_step_seconds"] or 0.0
+    seconds = first_step_seconds
     for entry in record["curves"]:
-        training_seconds += nan if entry["seconds"] is None else entry["seconds"]
-        yield {
-            **{key: entry[key] for key in ("epoch", "part", "seconds", "waiting_seconds")},
-            "epochs_trained": entry["epoch"],
-            "training_seconds": training_seconds,
-            "batch_loss": decode_loss(entry["batch_loss"]),
-        } | {
-            f"{split}_{name}": decode_loss(value)
-            for split, evaluation in entry["evaluations"].items()
-            for name, value in evaluation.items()
-        }
-
-
-def _step_rows(record: Mapping) -> Iterator[dict]:
-    for evaluation in record["step_evaluations"]:
-        yield {
-            "epoch": evaluation["epoch"],
-            "part": WITHIN_EPOCH,
-            "epochs_trained": evaluation["step"] / epoch_steps_of(record),
-            "training_seconds": record["result"]["first_step_seconds"] + evaluation["training_seconds"],
-        } | {f"test_{name}": decode_loss(evaluation[name]) for name in ("loss", "accuracy", "top5_accuracy")}
+        seconds += nan if entry["seconds"] is None else entry["seconds"]
+        row = {key: entry[key] for key in ("epoch", "part", "seconds", "waiting_seconds")}
+        row |= {"epochs_trained": entry["epoch"], "training_seconds": seconds}
+        row["batch_loss"] = decode_loss(entry["batch_loss"])
+        for split, evaluation in entry["evaluations"].items():
+            row |= {f"{split}_{name}": decode_loss(value) for name, value in evaluation.items()}
+        rows.append(row)
+    for entry in record["step_evaluations"]:
+        row = {"epoch": entry["epoch"], "part": WITHIN_EPOCH, "epochs_trained": entry["step"] / epoch_steps_of(record)}
+        row["training_seconds"] = first_step_seconds + entry["training_seconds"]
+        row |= {f"test_{name}": decode_loss(entry[name]) for name in ("loss", "accuracy", "top5_accuracy")}
+        rows.append(row)
+    return sorted(rows, key=lambda row: row["epochs_trained"])

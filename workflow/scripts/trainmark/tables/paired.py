@@ -18,9 +18,9 @@ it. An interval and a p-value come from one of two tests of this estimate:
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
+from scipy.special import stdtr, stdtrit  # Student's t distribution: its values, and the inverse
 
 from trainmark.plan.matrix import LEAST_PAIRS
 
@@ -50,17 +50,11 @@ autocorrelation of 0.5 holds in 91, 88 and 84 % of cases."""
 class PairedRatios:
     """What the ratios of at least LEAST_PAIRS pairs of runs show.
 
-    logs: their logarithms, in the order of their repeats.
-    correlation: how successive logarithms correlate; None if they are too few to tell.
+    logs: their logarithms, by repeat. correlation: how successive ones correlate; None if they are too few to tell.
     """
 
     logs: np.ndarray
     correlation: float | None
-
-    @property
-    def ratio(self) -> float:
-        """The estimate."""
-        return float(np.exp(_centre(self.logs)))
 
     @property
     def note(self) -> str:
@@ -70,16 +64,13 @@ class PairedRatios:
         return f"ratios of successive repeats correlate ({self.correlation:.2f}), which widens the interval"
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """Return (low, high), the interval of the ratio that is wrong in at most this share of cases.
-
-        It is (0, infinity) if the pairs are too few for this level.
-        """
+        """The interval of the ratio that is wrong in at most this share of cases; (0, infinity) for too few pairs."""
         if self._is_ranked:
             means, tail = _means_of_two(self.logs), _rank_distribution(len(self.logs))
             left_out = int(np.searchsorted(tail, level / 2, side="right"))
             low, high = (means[left_out - 1], means[-left_out]) if left_out else (-np.inf, np.inf)
         else:
-            half = students_t().ppf(1 - level / 2, COSINES) * self._standard_error
+            half = stdtrit(COSINES, 1 - level / 2) * self._standard_error
             low, high = _centre(self.logs) - half, _centre(self.logs) + half
         return float(np.exp(low)), float(np.exp(high))
 
@@ -91,16 +82,15 @@ class PairedRatios:
             rank_sum = min((means >= 0).sum(), (means <= 0).sum())
             return float(min(1, 2 * _rank_distribution(len(self.logs))[rank_sum]))
         if not self._standard_error:
-            return 0.0 if self.ratio != 1 else 1.0
-        return float(2 * students_t().sf(abs(_centre(self.logs)) / self._standard_error, COSINES))
+            return 0.0 if _centre(self.logs) else 1.0
+        return float(2 * stdtr(COSINES, -abs(_centre(self.logs)) / self._standard_error))
 
     def detectable(self, level: float = LEVEL) -> float:
-        """Return the smallest ratio above 1 that as many pairs with this spread show at a level, in POWER of cases."""
+        """The smallest ratio above 1 that as many pairs with this spread show at a level, in POWER of cases."""
         low, high = self.interval(level)
         freedom = np.inf if self._is_ranked else COSINES
-        t = students_t()
         half = (np.log(high) - np.log(low)) / 2 if low else np.inf
-        return float(np.exp(half * (1 + t.ppf(POWER, freedom) / t.ppf(1 - level / 2, freedom))))
+        return float(np.exp(half * (1 + stdtrit(freedom, POWER) / stdtrit(freedom, 1 - level / 2))))
 
     @property
     def _is_ranked(self) -> bool:
@@ -129,22 +119,12 @@ def estimate(ratios: Sequence[float]) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values that are corrected for their number (Holm 1979, Scandinavian Journal of Statistics 6(2), 65-70).
-
-    If one of them is at most LEVEL, it is by chance in at most LEVEL of cases, however many there are.
+    """Return p-values that are corrected for their number (Holm 1979, Scandinavian Journal of Statistics 6(2), 65-70):
+    one of them is at most LEVEL by chance in at most LEVEL of cases, however many there are.
     """
-    values = np.asarray(p_values, float)
-    order = np.argsort(values)
-    corrected = np.empty(len(values))
-    corrected[order] = np.minimum(1, np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1)))
-    return [float(value) for value in corrected]
-
-
-def students_t() -> Any:
-    """Return Student's t distribution, of scipy."""
-    from scipy.stats import t  # imported here because it takes half a second
-
-    return t
+    values, order = np.asarray(p_values, float), np.argsort(p_values)
+    corrected = np.minimum(1, np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1)))
+    return list(corrected[np.argsort(order)])
 
 
 def _centre(values: np.ndarray) -> float:
@@ -160,9 +140,8 @@ def _means_of_two(values: np.ndarray) -> np.ndarray:
 
 @cache
 def _rank_distribution(count: int) -> np.ndarray:
-    """Return the probability that the sum of the ranks of positive values is at most 0, 1, 2, ...
-
-    Each of the ranks 1 to `count` belongs to a positive value with probability 1/2.
+    """Return the probability that the sum of the ranks of positive values is at most 0, 1, 2, ..., where each of the
+    ranks 1 to `count` belongs to a positive value with probability 1/2.
     """
     probabilities = np.zeros(count * (count + 1) // 2 + 1)
     probabilities[0] = 1

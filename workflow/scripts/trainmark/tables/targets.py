@@ -6,51 +6,47 @@ of the American Statistical Association 53, 457-481).
 """
 
 import warnings
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 
+from trainmark.tables.formatting import why_absent
+from trainmark.tables.frames import SETTING, groups, longest_runs, number, timed_runs
 from trainmark.tables.paired import LEVEL
-from trainmark.tables.tables import GROUP, are_disturbed, groups, longest_runs, timed_runs
-from trainmark.trainer import TRAINER
-
-COLUMNS = [
-    *GROUP, *TRAINER, "target_accuracy", "runs", "reached", "disturbed_times", "seconds", "low", "high", "epochs_mean",
-    "epochs_deviation",
-]  # fmt: skip
 
 
-def targets_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """Make the table of times to accuracy: a row per trainer, of its runs with the largest number of epochs.
+def times_to_accuracy(runs: pd.DataFrame) -> Iterator[dict]:
+    """Yield rows of numbers on the target accuracy of each trainer, of its runs with the largest number of epochs: the
+    median time to it, how many runs reached it, and, if all did, the mean of their epochs.
 
-    Times are of the `timed_runs`; they are missing if too few runs reached the target, and `high` is infinite if the
-    interval has no end. Columns are in docs/columns.md.
+    Times are of the `timed_runs`. `high` is infinite if the interval has no end.
     """
-    rows = []
-    timed = runs["target_epochs"].isna() | runs["target_seconds"].notna()
-    with_target = longest_runs(runs[runs["target_accuracy"].notna() & timed])
-    for values, longest in groups(with_target, [*GROUP, *TRAINER]):
-        reached = longest["target_epochs"].dropna()
+    has_times = runs["target_epochs"].isna() | runs["target_seconds"].notna()
+    for values, longest in groups(longest_runs(runs[runs["target_accuracy"].notna() & has_times]), SETTING):
+        reached, timed = longest["target_epochs"].dropna(), timed_runs(longest[longest["training_seconds"].notna()])
+        own = {"runs": len(longest), "run_numbers": " ".join(map(str, longest["number"]))}
+        own |= dict(zip(SETTING, values, strict=True))
+        seconds = _median_seconds(timed)
+        absent = "not reached" if "ok" in set(longest["status"]) else why_absent(longest["status"])
+        about = {"verdict": absent if seconds[0] is None else "", "disturbed_times": any(timed["disturbed"] != "")}
+        yield number(own, "median_time_to_accuracy", "target_seconds", "s", seconds, **about)
+        yield number(own, "reached", "target_epochs", "1", [len(reached)])
         # As MLPerf summarises the epochs to convergence of its reference runs. The deviation is that of these values
         # themselves, not an estimate for a larger population.
-        kept = np.sort(reached)[1:-1] if len(reached) == len(longest) else np.array([])
-        mean, deviation = (kept.mean(), kept.std()) if len(kept) else (None, None)
-        counts = [longest["target_accuracy"].iloc[0], len(longest), len(reached)]
-        with_times = longest[longest["training_seconds"].notna()]
-        counts.append(are_disturbed(with_times))
-        rows.append([*values, *counts, *_median_seconds(with_times), mean, deviation])
-    numbers = COLUMNS[-5:]
-    return pd.DataFrame(rows, columns=COLUMNS).astype(dict.fromkeys(numbers, "float64"))
+        kept = np.sort(reached)[1:-1]
+        if len(reached) == len(longest) and len(kept):
+            ends = (kept.mean(), kept.mean() - kept.std(), kept.mean() + kept.std())
+            yield number(own, "trimmed_mean", "target_epochs", "epochs", ends)
 
 
-def _median_seconds(runs: pd.DataFrame) -> tuple[float, float, float]:
-    """(median, low, high) of the time to the target, in seconds. A run that did not reach it counts as longer."""
+def _median_seconds(runs: pd.DataFrame) -> tuple[float | None, float | None, float | None]:
+    """(median, low, high) of the time to the target. A run that did not reach it counts as longer than its training."""
     from scipy.stats import CensoredData, ecdf  # imported here because it takes half a second
 
-    runs = timed_runs(runs)
-    if runs["target_seconds"].notna().sum() == 0:
-        return np.nan, np.nan, np.nan
     unreached = runs["target_seconds"].isna()
+    if unreached.all():
+        return None, None, None
     times = CensoredData.right_censored(runs["target_seconds"].fillna(runs["training_seconds"]), unreached)
     survival = ecdf(times).sf
     with warnings.catch_warnings():  # the interval is not defined where all runs, or none, have reached the target
@@ -59,8 +55,7 @@ def _median_seconds(runs: pd.DataFrame) -> tuple[float, float, float]:
 
     def first(probabilities: np.ndarray) -> float:
         """The first time at which at most half of the runs have not reached the target; infinite if there is none."""
-        at_most_half = survival.quantiles[probabilities <= 0.5]
-        return float(at_most_half[0]) if len(at_most_half) else np.inf
+        return min(survival.quantiles[probabilities <= 0.5], default=np.inf)
 
     median, low, high = map(first, (survival.probabilities, interval.low.probabilities, interval.high.probabilities))
-    return median if np.isfinite(median) else np.nan, min(low, median), high
+    return median if np.isfinite(median) else None, min(low, median), high

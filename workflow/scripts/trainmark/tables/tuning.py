@@ -1,33 +1,34 @@
-"""The table of timed tunings: what each step from a stock loop to a tuned loop gained."""
+"""The numbers of timed tunings: what each step from a stock loop to a tuned loop gained."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from statistics import median
 
-import pandas as pd
-
+from trainmark.tables.frames import columns_of, number
 from trainmark.tables.paired import estimate, paired_ratios
-from trainmark.trainer import TRAINER, Trainer
+from trainmark.trainer import Trainer
+from trainmark.variant import GROUP
 
-COLUMNS = [
-    "experiment", "recipe", "dataset", *TRAINER, "step", "text", "threads", "taken", "pairs",
-    "ratio", "low", "high", "before_epoch_seconds", "epoch_seconds",
-]  # fmt: skip
+TAKEN, NOT_TAKEN = "taken", "not taken"
+"""The verdicts: whether the tuned loop includes a step."""
 
-
-def tuning_table(tunings: Iterable[Mapping]) -> pd.DataFrame:
-    """Make the table, docs/columns.md: one row per step, in the order of the tuning."""
-    return pd.DataFrame([row for tuning in tunings for row in _rows(tuning)], columns=COLUMNS)
+STEP = "tuning."
+"""Begins the name of the metric of a step."""
 
 
-def _rows(tuning: Mapping) -> Iterable[dict]:
-    turns_per_epoch = tuning["epoch_samples"] / tuning["turn"]["samples"]
-    before = median(tuning["steps"][0]["before_seconds"]) * turns_per_epoch if tuning["steps"] else 0.0
-    for step in tuning["steps"]:
-        ratios = [with_it / without for with_it, without in zip(step["seconds"], step["before_seconds"], strict=True)]
-        paired = paired_ratios(ratios)
-        ratio, (low, high) = estimate(ratios), paired.interval() if paired else (None, None)
-        values = {"pairs": len(ratios), "ratio": ratio, "low": low, "high": high}
-        seconds = {"before_epoch_seconds": before, "epoch_seconds": before * ratio}
-        row = {**tuning, **Trainer.parse(tuning["trainer"])._asdict(), **step}
-        yield {key: row[key] for key in COLUMNS if key in row} | values | seconds
-        before = before * ratio if step["taken"] else before
+def tuning_rows(tunings: Iterable[Mapping]) -> Iterator[dict]:
+    """Yield rows of numbers, step by step: the ratio of the time with the step to the time without it, and the time of
+    an epoch with it: the stock loop's median (STEP + "stock"), times the ratios of the steps taken so far.
+    """
+    for tuning in (one for one in tunings if one["steps"]):
+        own = columns_of((tuning[key] for key in GROUP), Trainer.parse(tuning["trainer"]))
+        turns_per_epoch = tuning["epoch_samples"] / tuning["turn"]["samples"]
+        before = median(tuning["steps"][0]["before_seconds"]) * turns_per_epoch
+        yield number(own, "epoch_seconds", f"{STEP}stock", "s", [before])
+        for step in tuning["steps"]:
+            ratios = [after / without for after, without in zip(step["seconds"], step["before_seconds"], strict=True)]
+            paired, ratio, metric = paired_ratios(ratios), estimate(ratios), f"{STEP}{step['step']}"
+            of_step = own | {"runs": len(ratios), "reason": step["text"], "note": f"{step['threads']} threads"}
+            of_step["verdict"] = TAKEN if step["taken"] else NOT_TAKEN
+            yield number(of_step, "ratio", metric, "1", [ratio, *(paired.interval() if paired else ())])
+            yield number(of_step, "epoch_seconds", metric, "s", [before * ratio])
+            before = before * ratio if step["taken"] else before

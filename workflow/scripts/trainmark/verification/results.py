@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from trainmark.checks.records import read_records
 from trainmark.config.load import default_settings
 from trainmark.datasets.prepared import ARRAY_KINDS, read_manifest, read_splits
 from trainmark.errors import DataError, TrainmarkError
@@ -33,9 +34,9 @@ from trainmark.report.figures.data import read_data
 from trainmark.report.figures.options import FigureOptions
 from trainmark.report.figures.save import save_figures
 from trainmark.report.page import render
-from trainmark.tables.missing import missing_lines
-from trainmark.tables.results import read_results
-from trainmark.tables.tables import is_same_parquet, read_records
+from trainmark.tables.frames import is_same_parquet
+from trainmark.tables.remarks import missing_lines
+from trainmark.tables.sections import read_results
 from trainmark.trainer import Trainer
 from trainmark.variant import drawn_groups
 
@@ -211,7 +212,7 @@ def _make_again(folder: Path, again: Path, plan: Mapping) -> None:
     # The report, and with it the paper, also shows the datasets. Commands have none.
     if (folder / "datasets").is_dir() or all(dataset == DATASET for _, _, dataset, *_ in runs):
         (again / "report").mkdir()
-        for name, text in zip(("report/index.html", "summary.json"), render(read_results(again), plan), strict=True):
+        for name, text in zip(("report/index.html", "summary.json"), render(read_results(again)), strict=True):
             write_text(again / name, text)
         if (folder / "paper" / PAPER_FILES).exists():
             make_kit(again, plan, again / "paper", compiles=False)

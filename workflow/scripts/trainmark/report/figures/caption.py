@@ -1,22 +1,20 @@
 """The caption of a figure: what it shows, and the details: how to read it, notes on its runs, their numbers."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from trainmark.parity.compare import REFUSED
 from trainmark.plan.figures import known_figures
 from trainmark.report.figures.data import Data
-from trainmark.report.figures.references import reference_note
 from trainmark.tables.formatting import named_runs
-from trainmark.tables.mixed_environments import disturbances, mixed_calls
+from trainmark.tables.remarks import disturbances, mixed_calls, waiting_sentences
+from trainmark.tables.tuning import NOT_TAKEN
 from trainmark.tables.verdicts import parity_note
-from trainmark.tables.waiting import waiting_sentences
 
-LATEX = {
+LATEX = str.maketrans({
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", '"': "''", "\N{NO-BREAK SPACE}": "~", "\N{HORIZONTAL ELLIPSIS}": r"\ldots{}",
@@ -26,40 +24,32 @@ LATEX = {
     "\N{PLUS-MINUS SIGN}": r"$\pm$", "\N{LESS-THAN OR EQUAL TO}": r"$\leq$", "\N{GREATER-THAN OR EQUAL TO}": r"$\geq$",
     "\N{ALMOST EQUAL TO}": r"$\approx$", "\N{MICRO SIGN}": r"$\mu$", "\N{DEGREE SIGN}": r"$^\circ$",
     "\N{RIGHTWARDS ARROW}": r"$\rightarrow$", "\N{LEFTWARDS ARROW}": r"$\leftarrow$",
-}  # fmt: skip
+})  # fmt: skip
 """Characters that LaTeX takes for commands, or that its default fonts lack, and how they are written."""
 
+IN_TEXTS = {
+    "hollow": "disturbed run|too few",
+    "cross:": "diverged",
+    "training images": "training (loss|accuracy)",
+    "vertical lines|stands its class": "relative difference",
+    "column of the other": "^(?!.*relative difference)",
+    "are left out and named": "Not ranked against",
+    "must not be ranked": "Not ranked: ",
+    **{words: words for words in ("training batches", "top-5", "relative difference", "extrapolated", "never",
+                                  "strong scaling", "weak scaling")},
+}  # fmt: skip
+"""For words of a clause of a caption (a pattern), what a text of the figure has (a pattern) if it draws what the clause
+explains. Other clauses with these words are left out."""
 
-_TABLE = str.maketrans(LATEX)
-
-
-ONLY_WHERE: dict[str, Callable[[str, Data], bool]] = {
-    "hollow": lambda texts, _: "disturbed run" in texts or "too few" in texts,
-    "cross:": lambda texts, _: "diverged" in texts,
-    "training batches": lambda texts, _: "training batches" in texts,
-    "top-5": lambda texts, _: "top-5" in texts,
-    "training images": lambda texts, _: "training loss" in texts or "training accuracy" in texts,
-    "relative difference": lambda texts, _: "relative difference" in texts,
-    "vertical lines": lambda texts, _: "relative difference" in texts,
-    "stands its class": lambda texts, _: "relative difference" in texts,
-    "column of the other": lambda texts, _: "relative difference" not in texts,
-    "extrapolated": lambda texts, _: "extrapolated" in texts,
-    "never": lambda texts, _: "never" in texts,
-    "are left out and named": lambda texts, _: "Not ranked against" in texts,
-    "strong scaling": lambda texts, _: "strong scaling" in texts,
-    "weak scaling": lambda texts, _: "weak scaling" in texts,
-    "must not be ranked": lambda _, data: bool(data.pairs["parity"].isin(REFUSED).any()),
-    "disturbed": lambda _, data: bool((data.runs["disturbed"] != "").any()),
-    "call of snakemake": lambda _, data: data.runs["calls"].nunique() > 1,
-    "moved aside": lambda _, data: len(data.trainers) > 1,
-    "an arrow": lambda _, data: any(
-        np.isinf(one["high"].astype(float)).any() for one in (data.targets, data.break_even)
-    ),
-    "white": lambda _, data: not data.tuning["taken"].astype(bool).all(),
-    "restart": lambda _, data: bool(data.runs["optimizer_restarts"].gt(0).any()),
+IN_DATA: dict[str, Callable[[Data], bool]] = {
+    "disturbed": lambda data: bool((data.runs["disturbed"] != "").any()),
+    "call of snakemake": lambda data: data.runs["calls"].nunique() > 1,
+    "moved aside": lambda data: len(data.looks) > 1,
+    "an arrow": lambda data: bool(np.isinf(data.section.numbers["high"]).any()),
+    "white": lambda data: bool((data.section.numbers["verdict"] == NOT_TAKEN).any()),
+    "restart": lambda data: bool(data.runs["optimizer_restarts"].gt(0).any()),
 }
-"""For words of a caption, when what they explain is drawn: by the texts of the figure, or its data. Clauses with others
-are left out."""
+"""The same by what the data have."""
 
 
 def caption_of(name: str, sentence: str, figure: Figure, data: Data) -> tuple[str, str]:
@@ -70,12 +60,11 @@ def caption_of(name: str, sentence: str, figure: Figure, data: Data) -> tuple[st
 
     sentence: why it shows nothing; "" if it shows something.
     """
-    texts = " ".join(text.get_text().replace("\n", " ") for text in figure.findobj(Text))
+    texts = " ".join(re.sub(r"(?<!-)\n", " ", text.get_text()).replace("\n", "") for text in figure.findobj(Text))
     shown, details = (_of_what_is_drawn(part, texts, data) for part in known_figures()[name])
-    runs = data.runs
+    runs, named = data.runs, named_runs(data.runs["number"])
     notes = [parity_note(data.pairs), *mixed_calls(runs), *disturbances(runs), *waiting_sentences(runs)]
-    notes = [_paragraph(note) for note in [*notes, *reference_note(figure, data.references)] if note]
-    named = named_runs(runs["number"])
+    notes = [_paragraph(note) for note in [*notes, _reference_note(texts, data.references)] if note]
     is_named = bool(mixed_calls(runs)) or any(f"{named} (" in note for note in notes)
     lines = ["" if sentence else details, *notes, "" if is_named else f"{named.capitalize()}."]
     return " ".join(filter(None, [shown, sentence])), "\n".join(filter(None, lines))
@@ -83,16 +72,26 @@ def caption_of(name: str, sentence: str, figure: Figure, data: Data) -> tuple[st
 
 def _of_what_is_drawn(text: str, texts: str, data: Data) -> str:
     """Leave out the clauses that explain what is not drawn. texts: those of the figure."""
+    missing = [words for words, drawn in IN_TEXTS.items() if not re.search(drawn, texts)]
+    missing += [words for words, is_drawn in IN_DATA.items() if not is_drawn(data)]
     sentences = []
     for sentence in re.split(r"(?<=[.?]) ", text):
-        clauses = [
-            clause
-            for clause in sentence.removesuffix(".").split("; ")
-            if all(is_drawn(texts, data) for words, is_drawn in ONLY_WHERE.items() if words in clause.lower())
-        ]
-        if joined := "; ".join(clauses):
+        clauses = sentence.removesuffix(".").split("; ")
+        drawn = [one for one in clauses if not any(re.search(words, one.lower()) for words in missing)]
+        if joined := "; ".join(drawn):
             sentences.append(joined[0].upper() + joined[1:] + ("" if joined.endswith("?") else "."))
     return " ".join(sentences)
+
+
+def _reference_note(texts: str, references: Iterable[Mapping]) -> str:
+    """A sentence on the published results that a figure's texts name; empty if they name none."""
+    described = [
+        f"{one['name']}: {one['hardware']}, {'; '.join(filter(None, parts))}"
+        for one in references
+        for parts in [(str(one["year"] or "year not stated"), one["source"], one.get("note"))]
+        if f"published: {one['name']}" in texts
+    ]
+    return f"Published results, on other hardware: {'. '.join(described)}." if described else ""
 
 
 def _paragraph(note: str) -> str:
@@ -102,14 +101,11 @@ def _paragraph(note: str) -> str:
     return text if text.endswith(".") else f"{text}."
 
 
-POWER_OF_TEN = re.compile(r"(?<![\w.+-])(-?[\d.]+)e([+-]?)0*(\d+)(?!\.?\w)")
-
-
 def for_latex(text: str) -> str:
     """A text as LaTeX prints it, without a command of its own, with powers of ten as such; also for a caption."""
     text = re.sub('"([^"]*)"', "\N{LEFT DOUBLE QUOTATION MARK}\\1\N{RIGHT DOUBLE QUOTATION MARK}", text)
-    escaped = "-{}-".join(part.translate(_TABLE) for part in text.split("--"))  # LaTeX would make a dash of two hyphens
-    return POWER_OF_TEN.sub(_power, escaped)
+    escaped = "-{}-".join(part.translate(LATEX) for part in text.split("--"))  # LaTeX would make a dash of two hyphens
+    return re.sub(r"(?<![\w.+-])(-?[\d.]+)e([+-]?)0*(\d+)(?!\.?\w)", _power, escaped)
 
 
 def _power(number: re.Match[str]) -> str:

@@ -1,7 +1,6 @@
 """Figures of losses and accuracies during training. Lengths are in inches."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,26 +8,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
-from trainmark.report.figures.axes import draw_dots, log_axis, time_unit, whole_ticks
+from trainmark.report.figures import legend, marks, scales
 from trainmark.report.figures.data import Data
-from trainmark.report.figures.references import draw_references
-from trainmark.report.figures.style import (
-    GREY,
-    MOST_ENTRIES,
-    OF_DISTURBED,
-    TWO_COLUMNS,
-    Entry,
-    Look,
-    add_legend,
-    hollow_entry,
-    looks,
-    trainer_entries,
-    width_of,
-)
+from trainmark.report.figures.style import GREY, MOST_ENTRIES, Looks
 from trainmark.report.figures.text import wrapped
-from trainmark.tables.tables import are_disturbed, by_trainer, select_trainer, timed_runs
-from trainmark.trainer import TRAINER, Trainer
+from trainmark.tables.frames import groups, longest_runs, select_trainer, timed_runs
+from trainmark.trainer import TRAINER
 
 LOSSES = {
     "test_loss": "test loss (nats)",
@@ -43,13 +30,9 @@ ACCURACIES = {
 }
 """Columns of the table of curves, with the titles of their axes."""
 
-TOP_5_CLASSES = 100
-"""With fewer classes, or an unknown number, the top-5 accuracy is left out: by chance it is above 5 %."""
-
 ROW_HEIGHT = 1.2
 
-MOST_POINTS = 100
-"""A band has at most twice as many points, so that vector files stay small."""
+CROSS: dict[str, Any] = {"marker": "x", "markersize": 6}
 
 
 def draw_loss(data: Data) -> Figure | None:
@@ -60,7 +43,7 @@ def draw_loss(data: Data) -> Figure | None:
     Training time includes compilation. Only the runs with the largest number of epochs are drawn; by time, disturbed
     runs are left out unless all of a trainer were.
     """
-    return _draw_progress(data, LOSSES)
+    return _draw_progress(data, LOSSES, 1.0)
 
 
 def draw_accuracy(data: Data) -> Figure | None:
@@ -70,150 +53,99 @@ def draw_accuracy(data: Data) -> Figure | None:
     Training time includes compilation. Only the runs with the largest number of epochs are drawn; by time, disturbed
     runs are left out unless all of a trainer were.
     """
-    return _draw_progress(data, ACCURACIES)
+    return _draw_progress(data, ACCURACIES, 100.0)
 
 
-@dataclass(frozen=True)
-class Panel:
-    """An axis with its columns of x and y in the table of curves."""
+def _draw_progress(data: Data, titles: Mapping[str, str], factor: float) -> Figure | None:
+    """Draw a row for each of these columns that has values, by epoch and by time; None if none has.
 
-    axis: Axes
-    x: str
-    y: str
-
-    def points(self, curves: pd.DataFrame) -> pd.DataFrame:
-        """The rows that have a value in this axis."""
-        return curves[curves[[self.x, self.y]].notna().all(axis=1)]
-
-
-def _draw_progress(data: Data, titles: Mapping[str, str]) -> Figure | None:
-    """Draw a row for each of these columns that has values, by epoch and by time; None if none has."""
+    factor: from the unit of the curves to that of the axes.
+    """
     curves, unit = _curves_of(data)
-    classes = data.certificate["settings"]["classes"] if data.certificate else 0
-    left_out = {"test_top5_accuracy"} if classes < TOP_5_CLASSES else set()
+    certificate = data.section.certificate
+    has_many = certificate and certificate["settings"]["classes"] >= 100  # else it is above 5 % by chance
+    left_out = set() if has_many else {"test_top5_accuracy"}
     left_out |= {"batch_loss"} if curves["batch_loss"].equals(curves["train_loss"]) else set()  # as commands report it
     rows = [name for name in titles if name not in left_out and curves[name].notna().any()]
     if not rows:
         return None
-    abscissas = ["epochs_trained", "time"] if curves["time"].notna().any() else ["epochs_trained"]
-    width = width_of(data.options, TWO_COLUMNS)
-    figure = Figure(figsize=(width, ROW_HEIGHT * len(rows) + 0.3))
-    grid = figure.subplots(len(rows), len(abscissas), sharex="col", sharey="row", squeeze=False)
-    panels = [
-        [Panel(axis, x, y) for x, axis in zip(abscissas, axes, strict=True)] for y, axes in zip(rows, grid, strict=True)
-    ]
-    handles: dict[str, Line2D] = {}
-    factor = 1.0 if titles is LOSSES else 100.0
-    for of_row in panels:
-        first = of_row[0]
-        for panel in of_row:
-            _draw_medians(panel, curves, data)
-        references = draw_references(first.axis, data.references_by_epoch, first.y, factor)
-        handles |= {str(one.get_label()): one for one in references}
-        first.axis.set_ylabel(wrapped(titles[first.y], ROW_HEIGHT - 0.1))
-        _scale_values(first, curves, is_loss=titles is LOSSES)
-    _scale_times(panels[-1], curves, unit)
-    for panel in [panel for of_row in panels for panel in of_row]:
-        _draw_crosses(panel, curves, data)
-    hollow = [hollow_entry(OF_DISTURBED)] if len(abscissas) > 1 and _disturbed(data) else []
-    add_legend(figure, [*trainer_entries(looks(data)), *_cross_entry(curves), *hollow, *handles.values()])
+    curves[rows] *= factor
+    finished, diverged = (curves[curves["status"] == status] for status in ("ok", "diverged"))
+    abscissas = {"epochs_trained": "epoch", "time": f"training time ({unit})"}
+    columns = [name for name in abscissas if curves[name].notna().any()]
+    figure = Figure(figsize=(data.width(2), ROW_HEIGHT * len(rows) + 0.3))
+    axes = figure.subplots(len(rows), len(columns), sharex="col", sharey="row", squeeze=False)
+    panels = [(axis, columns[column], rows[row]) for (row, column), axis in np.ndenumerate(axes)]
+    references: dict[str, Line2D] = {}
+    for axis, x, y in panels:
+        _draw_medians(axis, finished.dropna(subset=[x, y]), x, y, data.looks)
+        shown = finished if finished[[x, y]].notna().all(axis=1).any() else _last_points(diverged, x, y)
+        axis.update_datalim(shown[[x, y]].to_numpy(float))
+        if x == columns[0]:
+            marks.references(axis, data.references_by_epoch, y, factor, references)
+            axis.set_ylabel(wrapped(titles[y], ROW_HEIGHT - 0.1))
+        _scale(axis, x, is_loss=titles is LOSSES)
+        axis.set_xlabel(abscissas[x] if y == rows[-1] else "")
+    for axis, x, y in panels:
+        _draw_crosses(axis, _last_points(diverged, x, y), x, y, data.looks)
+    disturbed = finished["disturbed"][finished["time"].notna()] != ""
+    cross = [legend.entry("diverged", color=GREY, **CROSS)] if len(diverged) else []
+    others = [*cross, *legend.of_hollow(legend.OF_DISTURBED, disturbed), *references.values()]
+    legend.add(figure, [*legend.of_trainers(data.looks), *others])
     return figure
 
 
 def _curves_of(data: Data) -> tuple[pd.DataFrame, str]:
-    """(the curves of the longest runs in the units of the axes, with trainer and status; the unit of time).
+    """(the curves of the longest runs, with columns of the runs and `time`, the unit of `time`).
 
-    `time` is missing for the runs whose times enter no median.
+    Numbers that are not finite are missing, and `time` of the runs whose times enter no median.
     """
-    runs = data.longest[data.longest["status"].isin(["ok", "diverged"])]
-    timed = pd.concat([timed_runs(runs[runs["status"] == status])["id"] for status in ("ok", "diverged")])
-    curves = data.curves.merge(runs[["id", *TRAINER, "status"]], on="id")
-    unit, seconds = time_unit(curves["training_seconds"].max())
-    percent = {name: curves[name] * 100 for name in ACCURACIES}
-    time = (curves["training_seconds"] / seconds).where(curves["id"].isin(timed))
-    return curves.assign(time=time, **percent), unit
+    runs = longest_runs(data.runs)
+    timed = {run_id for _, own in groups(runs, ["status"]) for run_id in timed_runs(own)["id"]}
+    runs = runs[runs["status"].isin(["ok", "diverged"])]
+    curves = data.curves.merge(runs[["id", *TRAINER, "status", "disturbed"]], on="id").replace(
+        [np.inf, -np.inf], np.nan
+    )
+    unit, seconds = scales.unit_of("s", curves["training_seconds"].max())
+    return curves.assign(time=(curves["training_seconds"] / seconds).where(curves["id"].isin(timed))), unit
 
 
-def _disturbed(data: Data) -> set[Trainer]:
-    """The trainers whose times are those of disturbed runs alone."""
-    finished = data.longest[data.longest["status"] == "ok"]
-    return {trainer for trainer, own in by_trainer(finished) if are_disturbed(own)}
+def _last_points(curves: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
+    """The last point of each run that has both coordinates."""
+    return curves.dropna(subset=[x, y]).groupby("id").last()
 
 
-def _draw_medians(panel: Panel, curves: pd.DataFrame, data: Data) -> None:
-    """Draw the median and the range over the runs that are ok, for each trainer."""
-    finished = panel.points(curves[curves["status"] == "ok"])
-    styles, disturbed = looks(data), _disturbed(data)
+def _draw_medians(axis: Axes, curves: pd.DataFrame, x: str, y: str, styles: Looks) -> None:
+    """Draw the median and the range over runs, for each trainer. Times of disturbed runs are hollow."""
     for place, (trainer, look) in enumerate(styles.items()):
-        by_epoch = select_trainer(finished, trainer).groupby("epochs_trained")
-        x, values = by_epoch[panel.x].median(), by_epoch[panel.y].agg(["median", "min", "max"])
-        every = max(1, len(x) // 8)
-        style = look.line() | look.dots(hollow=panel.x == "time" and trainer in disturbed)
+        points = select_trainer(curves, trainer)
+        by_epoch = points.groupby("epochs_trained")
+        middle, values = by_epoch[x].median(), by_epoch[y].agg(["median", "min", "max"])
+        every = max(1, len(middle) // 8)
+        style = look.line() | look.dots(hollow=x == "time" and bool((points["disturbed"] != "").any()))
         if len(styles) > MOST_ENTRIES:  # as thick as few ones, many lines would hide each other
             style |= {"linewidth": 0.6 * look.width, "markersize": 3}
-        thinned = slice(None, None, 1 + len(x) // MOST_POINTS)
-        low, high = values["min"][thinned], values["max"][thinned]
-        panel.axis.plot(x, values["median"], markevery=(place % every, every), **style)
-        panel.axis.fill_between(x[thinned], low, high, color=look.colour, alpha=0.15, lw=0)
+        thinned = 1 + len(middle) // 100  # so that vector files stay small
+        marks.band(axis, middle, values.T, look.colour, thinned, markevery=(place % every, every), **style)
 
 
-def _scale_values(panel: Panel, curves: pd.DataFrame, *, is_loss: bool) -> None:
-    """Scale the y axis of a row by the runs that are ok and the references; by those that diverged if none is ok."""
-    drawn = [value for line in panel.axis.lines for value in np.asarray(line.get_ydata(), float)]
-    drawn += list(_range(panel, curves)[panel.y])
-    if is_loss and any(value > 0 for value in drawn):
-        log_axis(panel.axis, "y", drawn)
-    elif drawn:
-        low, high = np.nanmin(drawn), np.nanmax(drawn)
-        margin = 0.05 * (high - low) or 1.0
-        panel.axis.set_ylim(low - margin, high + margin)
+def _scale(axis: Axes, x: str, *, is_loss: bool) -> None:
+    """Scale an axis by what it shows."""
+    if x == "time":
+        scales.log_axis(axis, "x", axis.figure.get_size_inches()[0] / 2 - 0.5)  # type: ignore[union-attr]
+        return
+    axis.set_xlim(0, 1.03 * axis.dataLim.xmax)  # otherwise a single epoch would have an axis from 0.95 to 1.05
+    axis.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
+    low, high = axis.dataLim.intervaly
+    margin = 0.05 * (high - low) or 1.0
+    axis.set_ylim(low - margin, high + margin)
+    if is_loss:
+        scales.log_axis(axis, "y")
 
 
-def _range(panel: Panel, curves: pd.DataFrame) -> pd.DataFrame:
-    """The points that set the range of an axis."""
-    finished = panel.points(curves[curves["status"] == "ok"])
-    return finished if len(finished) else _last_values(panel, curves)
-
-
-def _scale_times(lowest: list[Panel], curves: pd.DataFrame, unit: str) -> None:
-    """Scale and name the x axes. lowest: the panels of the last row."""
-    by_epoch, *by_time = lowest
-    # otherwise a single epoch would have an axis from 0.95 to 1.05
-    drawn = [float(x) for line in by_epoch.axis.lines for x in np.asarray(line.get_xdata())]
-    last = max([*_range(by_epoch, curves)["epochs_trained"], *drawn])
-    by_epoch.axis.set_xlim(0, 1.03 * last)
-    by_epoch.axis.set_xlabel("epoch")
-    whole_ticks(by_epoch.axis)
-    for panel in by_time:
-        times = _range(panel, curves)["time"]
-        if (times > 0).any():
-            width = panel.axis.figure.get_size_inches()[0] / 2 - 0.5  # type: ignore[union-attr]
-            log_axis(panel.axis, "x", times, width)
-        panel.axis.set_xlabel(f"training time ({unit})")
-
-
-def _last_values(panel: Panel, curves: pd.DataFrame) -> pd.DataFrame:
-    """The last point of each run that diverged."""
-    return panel.points(curves[curves["status"] == "diverged"]).groupby("id").last()
-
-
-def _draw_crosses(panel: Panel, curves: pd.DataFrame, data: Data) -> None:
-    """Draw a cross for each run that diverged, at the edge of the axis if its last value is outside."""
-    last = _last_values(panel, curves)
-    for trainer, look in looks(data).items():
+def _draw_crosses(axis: Axes, last: pd.DataFrame, x: str, y: str, styles: Looks) -> None:
+    """Draw a cross at these points, or at the edge of the axis beside a point that is outside."""
+    for trainer, look in styles.items():
         points = select_trainer(last, trainer)
-        if len(points):  # otherwise the layout would fail
-            x = points[panel.x].clip(*panel.axis.get_xlim())
-            y = points[panel.y].clip(*panel.axis.get_ylim())
-            draw_dots(panel.axis, x, y, clip_on=False, zorder=3, **_cross(look))
-
-
-def _cross(look: Look) -> dict[str, Any]:
-    return {"marker": "x", "color": look.colour, "markersize": 6}
-
-
-def _cross_entry(curves: pd.DataFrame) -> list[Entry]:
-    """The legend's entry of crosses, if there are any."""
-    if (curves["status"] != "diverged").all():
-        return []
-    return [Line2D([], [], linestyle="none", label="diverged", **_cross(Look("", GREY, "x")))]
+        inside = points[x].clip(*axis.get_xlim()), points[y].clip(*axis.get_ylim())
+        marks.dots(axis, *inside, clip_on=False, zorder=3, color=look.colour, **CROSS)

@@ -1,64 +1,52 @@
-"""What a figure is drawn from: the tables of one experiment, recipe and dataset."""
+"""What a figure is drawn from: a section of the results, with its curves and the published results."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from trainmark.config.references import read_references, references_of
 from trainmark.errors import ConfigError
-from trainmark.plan.run import group_title
 from trainmark.report.figures.options import DEFAULT_OPTIONS, FigureOptions
-from trainmark.tables.results import read_results
-from trainmark.tables.tables import by_trainer, longest_runs, read_table, select_group, with_names
-from trainmark.trainer import TRAINER, Trainer
+from trainmark.report.figures.style import MM, ONE_COLUMN, TWO_COLUMNS, Looks, looks_of
+from trainmark.tables.frames import by_trainer, with_names
+from trainmark.tables.sections import Section, read_results
+from trainmark.trainer import Trainer
 
 
 @dataclass(frozen=True)
 class Data:
-    """The tables of one group. Losses and times that are not finite are missing in the curves.
+    """What the figures of a section are drawn from.
 
-    certificate: None for a group with one trainer.
+    curves: the table of curves, which may have those of other runs, too.
     references: published results of this recipe on this dataset (config/references.py).
     options: what the user chose of all figures.
     """
 
-    runs: pd.DataFrame
+    section: Section
     curves: pd.DataFrame
-    comparisons: pd.DataFrame
-    parity: pd.DataFrame
-    break_even: pd.DataFrame
-    targets: pd.DataFrame
-    speed_ups: pd.DataFrame
-    tuning: pd.DataFrame
-    published: pd.DataFrame
-    certificate: Mapping | None = None
     references: Sequence[Mapping] = ()
     options: FigureOptions = DEFAULT_OPTIONS
 
     @property
-    def title(self) -> str:
-        """The recipe and the dataset in words."""
-        first = self.runs.iloc[0]
-        return group_title(first["recipe"], first["dataset"])
+    def runs(self) -> pd.DataFrame:
+        """The runs of the section."""
+        return self.section.runs
 
-    @property
-    def trainers(self) -> list[Trainer]:
-        """The trainers, in the order of the runs."""
-        return [trainer for trainer, _ in by_trainer(self.runs)]
+    @cached_property
+    def looks(self) -> Looks:
+        """The look of each trainer. It is the same if others of its certificate are not drawn."""
+        certified = [Trainer.parse(one["trainer"]) for one in (self.section.certificate or {}).get("trainers", [])]
+        trainers = [trainer for trainer, _ in by_trainer(self.runs)]
+        return looks_of(trainers, [*certified, *trainers])
 
-    @property
-    def finished(self) -> pd.DataFrame:
-        """The runs that are ok. Censored runs stopped early, so their times do not count."""
-        return self.runs[self.runs["status"] == "ok"]
-
-    @property
-    def longest(self) -> pd.DataFrame:
-        """The runs of each trainer with its largest number of epochs."""
-        return longest_runs(self.runs)
+    def width(self, columns: int) -> float:
+        """Width of a figure in inches. columns: that it has on the screen if the user chose no width; in a paper 1."""
+        own = ONE_COLUMN if columns == 1 or self.options.style == "plain" else TWO_COLUMNS
+        return self.options.width_mm * MM if self.options.width_mm else own
 
     @property
     def references_by_epoch(self) -> Sequence[Mapping]:
@@ -67,62 +55,48 @@ class Data:
 
     @property
     def pairs(self) -> pd.DataFrame:
-        """The parity of all pairs: of a command, which has no certificate, those of its comparisons."""
-        columns = ["first", "second", "parity", "reason"]
-        return (self.comparisons if self.parity.empty else self.parity)[columns].drop_duplicates()
+        """The parity of all pairs: of variants and commands, which have no certificate, that of their comparisons."""
+        pairs = self.section.parity
+        if pairs.empty:
+            pairs = self.section.comparisons.rename(columns={"compared_with": "first"})
+            names = [Trainer.of(row).name for row in pairs.to_dict("records")]
+            pairs["second"] = pd.Series(names, pairs.index, dtype=str)
+        return pairs[["first", "second", "parity", "reason"]].drop_duplicates()
 
 
 def read_data(group: tuple[str, str, str], folder: Path, options: FigureOptions = DEFAULT_OPTIONS) -> Data:
-    """Read the tables of a group from a results folder. group: experiment, recipe and dataset.
+    """Read what the figures of a group are drawn from, from a results folder. group: experiment, recipe and dataset.
 
     Raises CertificateError or ConfigError if the certificate or the references can't be read, if there are no runs of
     the group, or if the options name a trainer that it does not have.
     """
-    results = read_results(folder, group[0])
-    groups = {name: (of_group, runs) for of_group, name, runs in results.groups()}
-    if group not in groups:
-        known = ", ".join(" ".join(name) for _, name, _ in read_results(folder).groups())
+    sections = {section.group: section for section in read_results(folder, group[0]).sections}
+    if group not in sections:
+        known = ", ".join(" ".join(section.group) for section in read_results(folder).sections)
         raise ConfigError(f"{folder} has no runs of {' '.join(group)} (experiment, recipe, dataset); it has {known}")
-    of_group, runs = groups[group]
-    tables = folder / "tables"
-    curves = pd.read_parquet(tables / "curves.parquet")
-    data = Data(
-        runs,
-        curves[curves["id"].isin(runs["id"])].replace([np.inf, -np.inf], np.nan),
-        select_group(of_group.comparisons, group),
-        select_group(of_group.parity, group),
-        select_group(of_group.break_even, group),
-        select_group(of_group.targets, group),
-        select_group(of_group.speed_ups, group),
-        select_group(read_table(tables / "tuning.csv"), group),
-        select_group(of_group.published, group),
-        of_group.certificates.get(group),
-        references_of(group, read_references()),
-        options,
-    )
-    data = data if options.trainers is None else of_trainers(data, options.trainers)
-    return replace(data, runs=with_names(data.runs), targets=with_names(data.targets))
+    section = sections[group] if options.trainers is None else of_trainers(sections[group], options.trainers)
+    section = replace(section, runs=with_names(section.runs), numbers=with_names(section.numbers))
+    curves = pd.read_parquet(folder / "tables" / "curves.parquet")
+    return Data(section, curves, references_of(group, read_references()), options)
 
 
-def of_trainers(data: Data, chosen: Sequence[str]) -> Data:
-    """The same, of these trainers alone; of a pair, both must be chosen. Raises ConfigError if one is not there."""
-    known = {str(trainer): trainer for trainer in data.trainers}
+def of_trainers(section: Section, chosen: Sequence[str]) -> Section:
+    """The same, of these trainers alone; of a pair, both must be chosen. Raises ConfigError if one is not there.
+
+    Speed-ups remain if their baseline is not chosen: they are of one trainer, and their axis names the baseline.
+    """
+    known = {str(trainer): trainer.name for trainer, _ in by_trainer(section.runs)}
     if unknown := [trainer for trainer in chosen if trainer not in known]:
         raise ConfigError(f"figures.trainers: found {', '.join(unknown)}; allowed: {', '.join(known)}")
-    hidden = {trainer for written, trainer in known.items() if written not in chosen}
-    names = {trainer.name for trainer in hidden}
+    hidden = {name for written, name in known.items() if written not in chosen}
 
-    def rows(table: pd.DataFrame) -> pd.DataFrame:
-        return table.loc[[trainer not in hidden for trainer in table[[*TRAINER]].itertuples(index=False, name=None)]]
+    def is_shown(row: Mapping) -> bool:
+        own = [Trainer.of(row).name] if "framework" in row else [row["first"], row["second"]]
+        return hidden.isdisjoint([*own, row.get("compared_with") if row.get("statistic") != "speed_up" else ""])
 
-    def pairs(table: pd.DataFrame) -> pd.DataFrame:
-        return table[~table["first"].isin(names) & ~table["second"].isin(names)]
-
-    runs, certificate = rows(data.runs), data.certificate
-    if certificate is not None:
-        of_pairs = [one for one in certificate["pairs"] if not {one["first"], one["second"]} & names]
-        certificate = {**certificate, "pairs": of_pairs}
-    tables: dict[str, Any] = {name: pairs(getattr(data, name)) for name in ("comparisons", "parity", "break_even")}
-    tables |= {name: rows(getattr(data, name)) for name in ("targets", "speed_ups", "tuning", "published")}
-    tables["curves"] = data.curves[data.curves["id"].isin(runs["id"])]
-    return replace(data, runs=runs, certificate=certificate, **tables)
+    tables: dict[str, Any] = {
+        name: table.loc[[is_shown(row) for row in table.to_dict("records")]]
+        for name, table in (("runs", section.runs), ("numbers", section.numbers), ("parity", section.parity))
+    }
+    pairs = {"pairs": [*filter(is_shown, (section.certificate or {"pairs": []})["pairs"])]}
+    return replace(section, **tables, certificate=section.certificate and {**section.certificate, **pairs})

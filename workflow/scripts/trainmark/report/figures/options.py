@@ -8,11 +8,7 @@ STYLES = ("report", "plain")
 """report: for the screen, in matplotlib's own font. plain: for a paper, without a grid, in a sans serif as journals ask
 for."""
 
-WIDTHS_MM = (60, 400)
-
-DPI = (72, 2400)
-
-SIZES_PT = (5, 12)
+WIDTHS_MM, DPI, SIZES_PT = (60, 400), (72, 2400), (5, 12)
 """The least and the largest width, resolution and size of type."""
 
 
@@ -37,9 +33,8 @@ class FigureOptions:
     @classmethod
     def of(cls, chosen: Mapping[str, Any]) -> Self:
         """Return the options under their names in a config and on the command line of plot.py; others are default."""
-        named = {{"width": "width_mm"}.get(key, key): value for key, value in chosen.items()}
-        given = {key: named[key] for key in cls.__dataclass_fields__ if named.get(key) is not None}
-        return cls(**given | {"trainers": tuple(given["trainers"]) if given.get("trainers") else None})
+        given = {**chosen, "width_mm": chosen.get("width"), "trainers": tuple(chosen.get("trainers") or ()) or None}
+        return cls(**{key: given[key] for key in cls.__dataclass_fields__ if given.get(key) is not None})
 
 
 DEFAULT_OPTIONS = FigureOptions()

@@ -11,23 +11,21 @@ from matplotlib.figure import Figure
 
 from trainmark.files.whole import written_whole
 from trainmark.plan.figures import FIGURE_FORMATS, NOTHING_TO_SHOW, PREFIX
-from trainmark.report.figures import by_epochs, curves, intervals, parity, phases, published, scaling, tuning
+from trainmark.report.figures import curves, legend, lines, parity, rows
 from trainmark.report.figures.caption import caption_of, for_latex
 from trainmark.report.figures.data import Data
 from trainmark.report.figures.options import FigureOptions
-from trainmark.report.figures.style import ONE_COLUMN, add_note, settings, width_of
-from trainmark.tables.comparisons import COMPARED
+from trainmark.report.figures.style import settings
 from trainmark.tables.formatting import listed
 from trainmark.tables.verdicts import NAMED, short_refusals
 
-MODULES = (curves, by_epochs, phases, intervals, tuning, parity, published, scaling)
+MODULES = (curves, lines, rows, parity)
 """Where the figures are; the same as plan.figures.MODULES."""
-
-ALL_CENSORED = "Nothing to show: every run diverged or ran out of memory."
 
 OF_RATIOS = ("speed_up", "break_even", "scaling")
 """The figures of ratios of pairs of runs."""
 
+ALL_CENSORED = "Nothing to show: every run diverged or ran out of memory."
 NO_VALUES = "Nothing to show: no run has the values that this figure draws."
 
 
@@ -40,50 +38,33 @@ class Drawn:
     title: str
     caption: str
     details: str
-    data: Data
-
-    @property
-    def by(self) -> str:
-        """What drew it: another version of matplotlib, or another font, gives another file."""
-        (font, *_) = settings(self.data.options)["font.family"]
-        return f"matplotlib {matplotlib.__version__}, {font}"
+    options: FigureOptions
 
     def metadata(self, kind: str) -> dict[str, str | None]:
         """What a file says of itself. No date, so that drawing it again gives the same file."""
-        if kind == "pdf":
-            return {
-                "Title": self.title,
-                "Creator": self.by,
-                "Subject": f"{self.caption}\n{self.details}",
-                "CreationDate": None,
-            }
-        if kind == "svg":
-            description = None if self.shows else NOTHING_TO_SHOW
-            return {"Title": self.title, "Creator": self.by, "Date": None, "Description": description}
-        return {"Title": self.title, "Software": self.by}
+        (font, *_) = settings(self.options)["font.family"]
+        by = f"matplotlib {matplotlib.__version__}, {font}"  # another version or font gives another file
+        own: dict[str, dict[str, str | None]] = {
+            "pdf": {"Creator": by, "Subject": f"{self.caption}\n{self.details}", "CreationDate": None},
+            "svg": {"Creator": by, "Date": None, "Description": None if self.shows else NOTHING_TO_SHOW},
+            "png": {"Software": by},
+        }
+        return {"Title": self.title} | own[kind]
 
 
 def drawing(name: str) -> Callable[[Data], Figure | None]:
     """The function that draws a figure. Raises StopIteration if there is none."""
     found: Callable[[Data], Figure | None]
-    found = next(getattr(module, PREFIX + name) for module in MODULES if hasattr(module, PREFIX + name))
+    found = next(vars(module)[PREFIX + name] for module in MODULES if hasattr(module, PREFIX + name))
     return found
-
-
-CAPTIONS: dict[str, Callable[[Drawn], str]] = {
-    "caption.txt": lambda drawn: f"{drawn.caption}\n{drawn.details}",
-    "caption.tex": lambda drawn: for_latex(drawn.caption),
-    "details.tex": lambda drawn: for_latex(drawn.details),
-}
-"""The text of each file of a caption."""
 
 
 def nothing_to_show(name: str, data: Data) -> str:
     """The sentence in place of a figure that shows nothing."""
-    if data.finished.empty:
+    if "ok" not in set(data.runs["status"]):
         return ALL_CENSORED
-    compared = data.comparisons[data.comparisons["metric"] == COMPARED[0]]
-    if name in OF_RATIOS and len(compared) and compared["ratio"].isna().all():
+    compared = data.section.rows("ratio", "training_seconds")
+    if name in OF_RATIOS and len(compared) and compared["value"].isna().all():
         reasons = list(compared["verdict"].unique())
         return f"Nothing to show, because no pair has a ratio; {listed(reasons[:NAMED])}."
     return NO_VALUES
@@ -97,10 +78,10 @@ def draw_figure(name: str, data: Data) -> tuple[Figure, bool]:
     """
     figure = drawing(name)(data)
     if figure is None:
-        figure = Figure(figsize=(width_of(data.options, ONE_COLUMN), 0.1))
-        add_note(figure, [nothing_to_show(name, data)])
+        figure = Figure(figsize=(data.width(1), 0.1))
+        legend.add_note(figure, nothing_to_show(name, data))
         return figure, False
-    add_note(figure, [short_refusals(data.pairs)])
+    legend.add_note(figure, short_refusals(data.pairs))
     return figure, True
 
 
@@ -115,18 +96,23 @@ def laid_out(name: str, data: Data) -> Drawn:
         figure, shows = draw_figure(name, data)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # otherwise each writing would change the layout slightly
-        texts = caption_of(name, "" if shows else nothing_to_show(name, data), figure, data)
-        return Drawn(figure, shows, f"{name}: {data.title}", *texts, data)
+        caption = caption_of(name, "" if shows else nothing_to_show(name, data), figure, data)
+        return Drawn(figure, shows, f"{name}: {data.section.title}", *caption, data.options)
 
 
 def write_figure(drawn: Drawn, file: Path) -> None:
     """Write the file of a figure whose format is the end of the file's name."""
-    kind = file.name.partition(".")[2]
-    with _style(drawn.data.options), written_whole(file) as part:
-        if kind in CAPTIONS:
-            part.write_text(CAPTIONS[kind](drawn) + "\n", encoding="utf-8")
-            return
-        drawn.figure.savefig(part, format=kind, metadata=drawn.metadata(kind))
+    kind, caption, details = file.name.partition(".")[2], drawn.caption, drawn.details
+    texts = {
+        "caption.txt": f"{caption}\n{details}",
+        "caption.tex": for_latex(caption),
+        "details.tex": for_latex(details),
+    }
+    with _style(drawn.options), written_whole(file) as part:
+        if kind in texts:
+            part.write_text(texts[kind] + "\n", encoding="utf-8")
+        else:
+            drawn.figure.savefig(part, format=kind, metadata=drawn.metadata(kind))
 
 
 def save_figures(data: Data, folder: Path, names: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""Text in figures: its width, its lines, and letters that stand for names. Lengths are in inches.
+"""Text in figures: its width, its lines, and short names. Lengths are in inches.
 
 Widths and heights are those of the font and the size in matplotlib's settings at that moment.
 """
@@ -58,13 +58,13 @@ def lettered(names: Iterable[str]) -> dict[str, str]:
     return dict(zip(dict.fromkeys(names), letters, strict=False))
 
 
-def short_name(trainer: Trainer) -> str:
-    """Its name without small words: "chainer cpu", "keras-jax gpu tuned"."""
-    return f"{trainer.framework} {place_of(trainer).replace(',', '')}"
-
-
 def place_of(trainer: Trainer) -> str:
     """Its device, and its loop and workers if they are not the usual ones: "cpu", "gpu, tuned"."""
     loop = [] if trainer.loop == STOCK else [trainer.loop]
     workers = [] if trainer.workers == 1 else [f"{trainer.workers} workers"]
     return ", ".join((trainer.device, *loop, *workers))
+
+
+def short_name(trainer: Trainer) -> str:
+    """Its name without small words: "chainer cpu", "keras-jax gpu tuned"."""
+    return f"{trainer.framework} {place_of(trainer).replace(',', '')}"
