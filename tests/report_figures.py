@@ -164,6 +164,9 @@ def _value(record, field):
     working = record["wall_seconds"] - phases["device_wait"] - phases["peak"]
     cost, cache = CPU_HOUR * cpus * working / 3600, record["compilation_cache"] or {}
     places.append({"cost": cost, "epoch_cost": cost / epochs if epochs else None, "working_seconds": working})
+    cpu_seconds = sum(one["cpu_seconds"] for one in record["epochs"])
+    held_seconds = cpus * sum(entry["seconds"] or 0 for entry in record["curves"])
+    places.append({"cpu_share": cpu_seconds / held_seconds if record["epochs"] and held_seconds else None})
     places.append({"cached_programs": cache.get("hits"), "compiled_programs": cache.get("misses")})
     (value,) = [place[field] for place in places if field in place]
     return None if value in (None, "NaN") else float(value)

@@ -61,6 +61,7 @@ METRICS = {
     "peak_share": Metric("share of the framework's peak", "share"),
     "machine_peak_share": Metric("share of the machine's peak", "share"),
     "communication_share": Metric("communication", "share"),
+    "cpu_share": Metric("use of the CPUs held", "share"),
 }
 """But for those of phases and of the compilation cache."""
 

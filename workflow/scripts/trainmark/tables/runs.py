@@ -48,7 +48,7 @@ PEAKS = {
 TYPES = (
     dict.fromkeys(("diverged_step", "out_of_memory_epoch", "parameters", "batch_size", "optimizer_restarts"), "Int64")
     | dict.fromkeys((*METRICS, "target_accuracy", "target_seconds", "target_epochs"), "float64")
-    | dict.fromkeys(("training_waiting_share", "cpu_share"), "float64")
+    | {"training_waiting_share": "float64"}
     | {"dropout": "boolean"}
 )
 
