@@ -7,9 +7,10 @@ from trainmark.records.record import PHASES
 CURRENCY = "currency"
 """The unit of costs, which the prices of the config name."""
 
-ALWAYS, AT_TARGET, OF_RESULTS = "always", "at target", "results"
+ALWAYS, AT_TARGET, OF_RESULTS, OF_VARIANTS = "always", "at target", "results", "variants"
 """When two sets of runs are compared by a metric: in each group; with a target accuracy, at the largest number of
-epochs; between variants, and if each framework draws its own dropout masks (results are else equal up to rounding)."""
+epochs; between variants, and if each framework draws its own dropout masks (results are else equal up to rounding);
+between variants that both measured it."""
 
 NOT_DISTINGUISHABLE = "not distinguishable"
 """The verdict on an interval that contains 1."""

@@ -18,7 +18,7 @@ from trainmark.tables import comparability
 from trainmark.tables.comparability import CENSORED_PAIR, RUN_COLUMNS, TOO_FEW, WITHHELD, of_both
 from trainmark.tables.formatting import NOT_MEASURED, format_ratio
 from trainmark.tables.frames import ENDS, columns_of, number
-from trainmark.tables.metrics import ALWAYS, AT_TARGET, COMPARED, NOT_DISTINGUISHABLE, OF_RESULTS
+from trainmark.tables.metrics import ALWAYS, AT_TARGET, COMPARED, NOT_DISTINGUISHABLE, OF_RESULTS, OF_VARIANTS
 from trainmark.tables.paired import LEVEL, estimate, holm, paired_ratios
 from trainmark.trainer import TRAINER, Trainer
 
@@ -32,7 +32,7 @@ class Family:
     ranks: whether they get verdicts. If not, ratios are given whatever the parity.
     """
 
-    compared: tuple[str, ...] = (ALWAYS, AT_TARGET, OF_RESULTS)
+    compared: tuple[str, ...] = (ALWAYS, AT_TARGET, OF_RESULTS, OF_VARIANTS)
     times_together: bool = False
     ranks: bool = True
 
@@ -78,9 +78,13 @@ class Pair:
         """The metrics by which they are compared."""
         has_target = self.is_longest and self.matched["target_accuracy_first"].notna().any()
         have_results = self.family == "variants" or self.matched["dropout_first"].any()
-        is_met = {ALWAYS: True, AT_TARGET: has_target, OF_RESULTS: have_results}
+        is_met = {ALWAYS: True, AT_TARGET: has_target, OF_RESULTS: have_results, OF_VARIANTS: self.family == "variants"}
         kinds = [kind for kind in FAMILIES[self.family].compared if is_met[kind]]
-        return [name for name, metric in COMPARED.items() if metric.compared in kinds]
+        found = [name for name, metric in COMPARED.items() if metric.compared in kinds]
+        return [name for name in found if COMPARED[name].compared != OF_VARIANTS or self._both_measured(name)]
+
+    def _both_measured(self, metric: str) -> bool:
+        return bool(self.matched[[f"{metric}_first", f"{metric}_second"]].notna().all(axis=1).any())
 
 
 def comparisons(pairs: Iterable[Pair]) -> list[dict]:
