@@ -36,7 +36,10 @@ SAME = {
     "packages_sha256": "0", "library_settings": "", "dropout": False, "batch_size": 128, "test_loss": None,
     "test_accuracy": None,
 }  # fmt: skip
-MISSING = ("steady_epoch_seconds", "waiting_share", "training_waiting_share", "target_accuracy", "target_seconds")
+MISSING = (
+    "steady_epoch_seconds", "waiting_share", "training_waiting_share", "target_accuracy", "target_seconds",
+    "training_joules",
+)  # fmt: skip
 
 
 def simulated_runs(experiments: int, repeats: int, factor: float) -> pd.DataFrame:

@@ -157,6 +157,18 @@ def test_a_slower_variant_with_a_lower_loss_is_both():
     assert set(table["parity"]) == {"other settings"}
 
 
+def test_energy_is_compared_between_variants_that_measured_it_without_disturbed_runs():
+    runs = of_variants(simulated_runs(1, 10, factor=1.0))
+    noise = np.random.default_rng(4).normal(1, 0.01, len(runs))
+    runs = runs.assign(training_joules=np.where(runs["experiment"] == "0.b", 3.0, 5.0) * noise)
+    runs.loc[runs["repeat"] == 1, "disturbed"] = "foreign load"
+    (row,) = compare(runs, {"a": {}, "b": {"batch_size": 32}}).query("metric == 'training_joules'").to_dict("records")
+    assert (row["variant"], row["verdict"], row["runs"], row["left_out"]) == ("b", "lower", 9, 1)
+    assert row["low"] < 0.6 < row["high"]
+    runs["training_joules"] = runs["training_joules"].where(runs["experiment"] == "0.a")
+    assert "training_joules" not in set(compare(runs, {"a": {}, "b": {"batch_size": 32}})["metric"])
+
+
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [

@@ -52,7 +52,9 @@ METRICS = {
     "train_accuracy": Metric("train accuracy", "share", "result.train_accuracy", is_lasting=True),
     "peak_host_mib": Metric("peak memory, MiB", "MiB", "memory.peak_host_mib", is_lasting=True),
     "peak_device_mib": Metric("peak GPU memory, MiB", "MiB", "memory.peak_device_mib", is_lasting=True),
-    "training_joules": Metric("energy of training, J", "J", "energy.training_joules"),
+    "training_joules": Metric(
+        "energy of training, J", "J", "energy.training_joules", compared=OF_VARIANTS, waited="training_waiting_share"
+    ),
     "epoch_joules": Metric("energy per epoch, J", "J"),
     "cost": Metric("cost", CURRENCY),
     "epoch_cost": Metric("cost per epoch", CURRENCY),
