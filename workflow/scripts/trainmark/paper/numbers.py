@@ -8,12 +8,10 @@ import pandas as pd
 
 from trainmark.errors import ConfigError
 from trainmark.tables.formatting import RATIOS, format_number, listed, number_in_words, unit_in_words
-from trainmark.tables.frames import rows_of
+from trainmark.tables.frames import ENDS, rows_of
 from trainmark.tables.sections import Results
 from trainmark.trainer import Trainer
 from trainmark.variant import GROUP, NAMED_AFTER
-
-ENDS = ("value", "low", "high")
 
 NO_TEXTS = dict.fromkeys((*ENDS, "unit", "words", "verdict", "runs"), "")
 

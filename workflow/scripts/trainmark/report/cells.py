@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from trainmark.tables.formatting import format_with_percent, value_text
+from trainmark.tables.frames import ENDS
 
 NO_RATIO = "\N{EN DASH}"
 """In place of a ratio or the end of an interval that there is not: the verdict beside it says why."""
-
-ENDS = ("value", "low", "high")
 
 STATISTICS = {"median": ("median", "min", "max"), "ratio": ("ratio", "low", "high")}
 """The names of a value and of its ends, by statistic; others have their own, with _low and _high."""

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from trainmark.plan.run import group_title
-from trainmark.report.cells import ENDS
 from trainmark.report.standings import Answer, Standing, answers, standings
 from trainmark.report.templates import templates
 from trainmark.report.warnings import UNCERTIFIED, Warned, warnings
 from trainmark.tables.formatting import CENSORED, counted, listed
-from trainmark.tables.frames import groups, shown_of_trainers, with_names
+from trainmark.tables.frames import ENDS, groups, shown_of_trainers, with_names
 from trainmark.tables.sections import Results, Section
 from trainmark.tables.verdicts import refused_pairs
 from trainmark.variant import GROUP

@@ -10,9 +10,8 @@ from typing import NamedTuple
 import pandas as pd
 
 from trainmark.parity.compare import REFUSED
-from trainmark.report.cells import ENDS
 from trainmark.tables.formatting import NOT_MEASURED
-from trainmark.tables.frames import by_trainer, rows_of, select_trainer
+from trainmark.tables.frames import ENDS, by_trainer, rows_of, select_trainer
 from trainmark.tables.metrics import VERDICTS
 from trainmark.tables.sections import Section
 from trainmark.tables.variants import baseline_of, by_variants, parts_of
