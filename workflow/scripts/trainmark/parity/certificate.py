@@ -196,12 +196,6 @@ def _format_epochs(pair: Mapping) -> str:
     return "".join(f"; over whole epochs in float32 the losses differ by {format_difference(one)}" for one in losses)
 
 
-def largest_difference(stage: Mapping, names: Iterable[str] | None = None) -> float:
-    """Return the largest difference of a stage of a certified pair. names: those that count; None for DIFFERENCES."""
-    values = (decode_loss(stage[name]) for name in names or DIFFERENCES)
-    return max(value for value in values if value is not None)
-
-
 def format_difference(value: float | str) -> str:
     """Return a difference as text: "1.2e-13", "0" or "infinite"."""
     number = decode_loss(value)

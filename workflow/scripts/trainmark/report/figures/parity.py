@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from trainmark.parity.certificate import DIFFERENCES, STAGE_TITLES, largest_difference
+from trainmark.parity.certificate import DIFFERENCES, STAGE_TITLES
 from trainmark.parity.compare import NOT_CERTIFIED, PARITY_CLASSES
 from trainmark.parity.sentences import EQUAL
+from trainmark.records.record import decode_loss
 from trainmark.report.figures import legend, marks, scales
 from trainmark.report.figures.data import Data
 from trainmark.report.figures.style import COLOURS, GREY, MARKERS
@@ -63,7 +64,8 @@ def _draw_differences(width: float, classes: Mapping[frozenset[str], str], pairs
         look: dict[str, Any] = {"marker": MARKERS[i], "color": COLOURS[i], "markersize": 3.2}
         found = {row: pair["stages"][stage] for row, pair in enumerate(pairs) if pair["stages"].get(stage)}
         between = [name for name in DIFFERENCES if name != "updates"]  # not of each trainer's updates from their rule
-        differences = [largest_difference(of_stage, between) for of_stage in found.values()]
+        decoded = [[decode_loss(of_stage[name]) for name in between] for of_stage in found.values()]
+        differences = [max(one for one in of_stage if one is not None) for of_stage in decoded]
         drawn = np.nan_to_num(differences, nan=LARGEST).clip(SMALLEST, LARGEST)
         marks.dots(axis, drawn, [row + 0.3 * (i - (len(stages) - 1) / 2) for row in found], **look)
         entries.append(legend.entry(STAGE_TITLES[stage], **look))
