@@ -11,13 +11,15 @@ from trainmark.errors import DataError
 from trainmark.files.whole import written_whole
 from trainmark.machine.git import git
 from trainmark.paper.kit import kit_files
+from trainmark.plan.products import RESULTS, TABLE_FILES
 from trainmark.report.page import config_to_reproduce
 from trainmark.tables.sections import Results
 
 KEPT = (
     "plan.json", "summary.json", "runs/**/record.json", "runs/**/evaluation.json", "runs/**/weights.npz",
-    "certificates/**/*.json", "evaluations/**/*.json", "tuning/**/*.json", "peaks/*.json", "tables/*", "figures/**/*",
+    "certificates/**/*.json", "evaluations/**/*.json", "tuning/**/*.json", "peaks/*.json", "figures/**/*",
     "report/*", "datasets/*/*/mean.*", "datasets/*/*/sources.json", "datasets/*/*/prepared/manifest.json",
+    *(file.removeprefix(f"{RESULTS}/") for file in TABLE_FILES),
 )  # fmt: skip
 """What is packed of a results folder: not the data that were trained on, nor logs."""
 
