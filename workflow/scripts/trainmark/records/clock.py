@@ -54,7 +54,7 @@ def contradicting_times(record: Mapping) -> Iterator[str]:
     """Every time lies within others: epochs in stretches of the machine, these in the time held, and that in the run.
 
     They are read in other places and at other moments, so who lengthens epochs has to change all of them, and then the
-    run holds its CPUs while the next one does (tables/separate_runs.py).
+    run holds its CPUs while the next one does (checks/separate_runs.py).
     """
     if not is_settled(record):
         return
