@@ -71,8 +71,8 @@ def shared(one, other):
 
 
 def lasting_numbers(file: Path) -> pd.DataFrame:
-    """The numbers that hold no time."""
-    numbers = pd.read_csv(file)
+    """The numbers that hold no time, as they are written: the type of a column would depend on the other rows."""
+    numbers = pd.read_csv(file, dtype=str, keep_default_na=False)
     return numbers[numbers["metric"].str.fullmatch(LASTING)].reset_index(drop=True)
 
 
