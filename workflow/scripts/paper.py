@@ -5,7 +5,7 @@ from pathlib import Path
 
 from trainmark.errors import run_command
 from trainmark.paper.kit import make_kit
-from trainmark.plan.plan_file import add_plan, read_plan
+from trainmark.plan.plan_file import add_plan
 
 
 def main() -> None:
@@ -14,7 +14,7 @@ def main() -> None:
     add_plan(parser)
     parser.add_argument("--out-folder", required=True, type=Path, help="output: folder of the kit")
     arguments = parser.parse_args()
-    print(make_kit(arguments.plan.parent, read_plan(arguments.plan), arguments.out_folder))
+    print(make_kit(arguments.plan.parent, arguments.out_folder))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from harness import on_path
 from trainmark.errors import DataError
 from trainmark.paper.kit import _compile, make_kit
 from trainmark.paper.numbers import key_of, numbers_of
-from trainmark.plan.plan_file import read_plan
 from trainmark.records.record import read_record
 from trainmark.tables.formatting import format_figure
 from trainmark.tables.metrics import KNOWN
@@ -31,7 +30,7 @@ needs_latex = pytest.mark.skipif(not shutil.which("latexmk"), reason="latexmk is
 
 
 def kit_of(results, out):
-    make_kit(results, read_plan(results / "plan.json"), out)
+    make_kit(results, out)
     return out
 
 
@@ -157,7 +156,7 @@ def test_latex_warns_of_numbers_of_disturbed_runs_and_refuses_to_compare_them(tm
 @pytest.mark.parametrize("campaign", ["12 trainers", "disturbed", "variants"])
 def test_the_example_has_two_columns_and_no_overfull_box(campaign, tmp_path):
     write_campaign(campaign, tmp_path / "results", drawn=False)
-    make_kit(tmp_path / "results", read_plan(tmp_path / "results" / "plan.json"), tmp_path / "kit", compiles=False)
+    make_kit(tmp_path / "results", tmp_path / "kit", compiles=False)
     assert "twocolumn" in (tmp_path / "kit" / "example.tex").read_text()
     sentences = re.split(r"(?<=\.)\s", (tmp_path / "kit" / "methods.tex").read_text())
     assert len(sentences) == len(set(sentences))

@@ -16,7 +16,7 @@ from trainmark.paper.latex import texts_of
 from trainmark.paper.numbers import numbers_of
 from trainmark.plan.figures import known_figures, options_of_group
 from trainmark.plan.products import PAPER_FILES
-from trainmark.report.figures.data import read_data
+from trainmark.report.figures.data import read_data_of
 from trainmark.report.figures.options import STYLES, FigureOptions
 from trainmark.report.figures.save import laid_out, write_figure
 from trainmark.tables.frames import rows_of
@@ -38,7 +38,7 @@ TOLD = re.compile(r"^(!.*|.*(not found|can't find|error while).*)$", re.IGNORECA
 """The line in which a program says why LaTeX ended. latexmk's own last lines say only that it did."""
 
 
-def make_kit(folder: Path, plan: Mapping, out: Path, *, compiles: bool = True) -> str:
+def make_kit(folder: Path, out: Path, *, compiles: bool = True) -> str:
     """Write the kit of a results folder into the folder `out`, and return a line on what was made.
 
     All of it is made in a scratch folder first, so that a call that is stopped leaves the kit before it.
@@ -51,7 +51,7 @@ def make_kit(folder: Path, plan: Mapping, out: Path, *, compiles: bool = True) -
     numbers = list(numbers_of(results))
     with TemporaryDirectory() as scratch:
         kit = Path(scratch)
-        figures = {one.group: _draw(one, folder, plan["config"]["figures"], kit) for one in results.sections}
+        figures = {one.group: _draw(one, folder, results.plan["config"]["figures"], kit) for one in results.sections}
         for name, text in texts_of(results, numbers, figures):
             write_text(kit / name, text)
         problem = _compile(kit) if compiles else ""
@@ -63,7 +63,7 @@ def _draw(section: Section, folder: Path, chosen: Mapping, kit: Path) -> dict[st
     """Draw each figure that shows something, in the style for a paper; return its width in inches, by its path."""
     trainers = {str(Trainer.of(row)) for row in rows_of(section.runs)}
     options = FigureOptions.of({"style": STYLES[1]} | options_of_group(chosen, trainers))
-    data, widths = read_data(section.group, folder, options), {}
+    data, widths = read_data_of(section, folder, options), {}
     for name in known_figures():
         drawn = laid_out(name, data)
         if drawn.shows:

@@ -8,10 +8,10 @@ import pandas as pd
 
 from trainmark.errors import ConfigError
 from trainmark.tables.formatting import RATIOS, format_number, listed, number_in_words, unit_in_words
-from trainmark.tables.frames import ENDS, rows_of
+from trainmark.tables.frames import ENDS, named_after, rows_of
 from trainmark.tables.sections import Results
 from trainmark.trainer import Trainer
-from trainmark.variant import GROUP, NAMED_AFTER
+from trainmark.variant import GROUP
 
 NO_TEXTS = dict.fromkeys((*ENDS, "unit", "words", "verdict", "runs"), "")
 
@@ -29,8 +29,8 @@ def numbers_of(results: Results) -> Iterator[dict]:
     disturbed: whether it is a time, or a number from times, of disturbed runs alone.
     """
     table, runs = results.numbers, results.runs
-    named = table["framework"].where(table["variant"] == "", table["framework"] + NAMED_AFTER + table["variant"])
-    for line, row in enumerate(rows_of(table.assign(framework=named)), start=2):
+    named = table.assign(framework=named_after(table["framework"], table["variant"]))
+    for line, row in enumerate(rows_of(named), start=2):
         texts = NO_TEXTS | {"verdict": row["verdict"]}
         if row["value"] is not None:
             texts |= {end: format_number(row, row[end]) for end in ENDS if row[end] is not None}

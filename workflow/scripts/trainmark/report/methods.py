@@ -15,7 +15,7 @@ from trainmark.tables.sections import Section
 def methods(sections: Sequence[Mapping], datasets: Iterable[Mapping], claims: Iterable[Mapping]) -> list[dict]:
     """(title, text) of the paragraphs: what all sections share, then what each has besides; at the end the claims.
 
-    sections: from `sections.sections`; datasets: manifests; claims: `Results.claims`.
+    sections: as `page` has them; datasets: manifests; claims: `Results.claims`.
     """
     samples = {dataset["dataset"]: dataset["samples"] for dataset in datasets}
     of_runs = [one for one in sections if not one["of"].has_variants]

@@ -11,17 +11,21 @@ def currency_of(config: Mapping) -> str:
     return str(config.get("prices", {}).get("currency", "EUR"))
 
 
+def working_seconds(record: Mapping) -> float:
+    """The wall time of a run in s, without the wait for its device and the measurement of its peak."""
+    return float(record["wall_seconds"] - sum(record["phases_seconds"][phase] for phase in ("device_wait", "peak")))
+
+
 def costs_of(record: Mapping, prices: Mapping | None) -> dict:
     """The columns of the table of runs on costs; None for what was not measured or has no price.
 
-    A run pays for its wall time without the wait for its device and the measurement of its peak: for the CPUs that it
-    held, and a GPU run also for one GPU. With a price for energy, a run whose energy was not measured has no cost.
+    A run pays for its `working_seconds`: for the CPUs that it held, and a GPU run also for one GPU. With a price for
+    energy, a run whose energy was not measured has no cost.
     prices: those of the config, whose keys may be missing; None for none.
     """
     epochs, workers = record["result"]["epochs_trained"], record["run"]["workers"]
     joules, known = record["energy"]["training_joules"], prices or {}
-    unpaid = sum(record["phases_seconds"][phase] for phase in ("device_wait", "peak"))
-    hours = (record["wall_seconds"] - unpaid) / 3600
+    hours = working_seconds(record) / 3600
     amounts = {
         "cpu_hour": len(record["provenance"]["cpus"]) * workers * hours,
         "gpu_hour": workers * hours if record["run"]["device"] == "gpu" else 0.0,

@@ -26,11 +26,22 @@ def number(of: Mapping, statistic: str, metric: str, unit: str, ends: Iterable =
     return {**of, "statistic": statistic, "metric": metric, "unit": unit, **ends, **columns}
 
 
+def named_after(framework: pd.Series, variant: pd.Series) -> pd.Series:
+    """The frameworks named after their variants: "chainer with adam"; without a variant ("") as they are."""
+    return (framework + NAMED_AFTER + variant).where(variant != "", framework)
+
+
+def split_framework(name: str) -> tuple[str, str]:
+    """(framework, variant) of the name of a framework that may be named after its variant, which is "" for none."""
+    framework, _, variant = name.partition(NAMED_AFTER)
+    return framework, variant
+
+
 def columns_of(group: Iterable[str], trainer: Trainer) -> dict:
     """The columns of a group and a trainer, and the variant that the trainer is named after ("" for none)."""
-    framework, _, variant = trainer.framework.partition(NAMED_AFTER)
-    named = trainer._replace(framework=framework)._asdict()
-    return dict(zip(GROUP, group, strict=True)) | named | {"variant": variant}
+    framework, variant = split_framework(trainer.framework)
+    own = trainer._replace(framework=framework)._asdict()
+    return dict(zip(GROUP, group, strict=True)) | own | {"variant": variant}
 
 
 def with_names(table: pd.DataFrame) -> pd.DataFrame:

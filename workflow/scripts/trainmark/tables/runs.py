@@ -14,7 +14,7 @@ from trainmark.machine.disturbance import disturbance_in_words
 from trainmark.records.record import decode_loss
 from trainmark.records.resolved import batch_size_of
 from trainmark.records.result import communication_share, cpu_share
-from trainmark.tables.costs import costs_of
+from trainmark.tables.costs import costs_of, working_seconds
 from trainmark.tables.curves import reached_target
 from trainmark.tables.formatting import counted, format_versions, number_ranges
 from trainmark.tables.metrics import KNOWN, METRICS
@@ -102,11 +102,11 @@ def _value(record: Mapping, path: str) -> Any:
 
 def _computed(record: Mapping, evaluation: Mapping | None) -> dict:
     """The columns that follow from several values of a record, and from the evaluation by another trainer."""
-    network, peak, phases = record["network"], record["peak"], record["phases_seconds"]
+    network, peak = record["network"], record["peak"]
     causes = record["disturbed"]["causes"] if record["disturbed"] else []
     return {
         "attempts": 1 + len(record["other_attempts"]),
-        "working_seconds": record["wall_seconds"] - phases["device_wait"] - phases["peak"],
+        "working_seconds": working_seconds(record),
         "communication_share": communication_share(record),
         "cpu_share": cpu_share(record),
         "batch_size": batch_size_of(record) if network else None,

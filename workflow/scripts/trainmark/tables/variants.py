@@ -10,10 +10,10 @@ import pandas as pd
 
 from trainmark.recipes.recipe import differing_settings, effective_settings
 from trainmark.tables.formatting import listed
-from trainmark.tables.frames import by_trainer, groups
+from trainmark.tables.frames import by_trainer, groups, named_after
 from trainmark.tables.pairs import Pair
 from trainmark.trainer import Trainer
-from trainmark.variant import GROUP, NAMED_AFTER, cell_name, levels_of, split_name, variant_name
+from trainmark.variant import GROUP, cell_name, levels_of, split_name, variant_name
 
 OTHER_SETTINGS = "other settings"
 """What stands in place of the parity class of two variants."""
@@ -25,8 +25,8 @@ def named_after_variants(table: pd.DataFrame) -> pd.DataFrame:
     """
     names, trained_by = table["experiment"].map(split_name), table["framework"]
     variant = names.str[1].where(names.str[1] != "", table.get("variant", ""))
-    framework = (trained_by + NAMED_AFTER + variant).where(variant != "", trained_by)
-    return table.assign(experiment=names.str[0], variant=variant, trained_by=trained_by, framework=framework)
+    of_variant = {"variant": variant, "trained_by": trained_by, "framework": named_after(trained_by, variant)}
+    return table.assign(experiment=names.str[0], **of_variant)
 
 
 def by_variants(named: pd.DataFrame) -> Iterator[tuple[tuple, pd.DataFrame]]:
@@ -58,7 +58,7 @@ def parts_of(of_trainer: pd.DataFrame, *, with_cells: bool = True) -> Iterator[p
         by_factor.append(runs.assign(level=level, cell=cell))
     for own in by_factor:
         in_order = pd.concat([of_level for _, of_level in groups(own, ["level"])])
-        framework = in_order["trained_by"] + NAMED_AFTER + in_order["level"]
+        framework = named_after(in_order["trained_by"], in_order["level"])
         yield in_order.assign(variant=in_order["level"], framework=framework)
     for own in by_factor if with_cells else ():
         yield from (of_cell for _, of_cell in groups(own, ["cell"]))

@@ -68,16 +68,25 @@ def read_data(group: tuple[str, str, str], folder: Path, options: FigureOptions 
     """Read what the figures of a group are drawn from, from a results folder. group: experiment, recipe and dataset.
 
     Raises CertificateError or ConfigError if the certificate or the references can't be read, if there are no runs of
-    the group, or if the options name a trainer that it does not have.
+    the group, or as `read_data_of`.
     """
     sections = {section.group: section for section in read_results(folder, group[0]).sections}
     if group not in sections:
         known = ", ".join(" ".join(section.group) for section in read_results(folder).sections)
         raise ConfigError(f"{folder} has no runs of {' '.join(group)} (experiment, recipe, dataset); it has {known}")
-    section = sections[group] if options.trainers is None else of_trainers(sections[group], options.trainers)
+    return read_data_of(sections[group], folder, options)
+
+
+def read_data_of(section: Section, folder: Path, options: FigureOptions) -> Data:
+    """Read what the figures of a section are drawn from besides it, from its results folder.
+
+    Raises ConfigError if the references can't be read, or if the options name a trainer that the section does not have.
+    """
+    if options.trainers is not None:
+        section = of_trainers(section, options.trainers)
     section = replace(section, runs=with_names(section.runs), numbers=with_names(section.numbers))
     curves = pd.read_parquet(folder / "tables" / "curves.parquet")
-    return Data(section, curves, references_of(group, read_references()), options)
+    return Data(section, curves, references_of(section.group, read_references()), options)
 
 
 def of_trainers(section: Section, chosen: Sequence[str]) -> Section:

@@ -16,10 +16,9 @@ from trainmark.report.figures.curves import ACCURACIES, LOSSES
 from trainmark.report.figures.data import Data
 from trainmark.report.figures.style import MOST_ENTRIES, Look, Looks
 from trainmark.report.figures.text import place_of, wrapped
-from trainmark.tables.frames import by_trainer, groups, select_trainer
+from trainmark.tables.frames import by_trainer, groups, select_trainer, split_framework
 from trainmark.tables.published import REACHED
 from trainmark.trainer import TRAINER
-from trainmark.variant import NAMED_AFTER
 
 HEIGHT, PANEL_HEIGHT, PANEL_WIDTH = 1.8, 1.55, 1.6
 """Height of a single axis, and height and least width of one of several."""
@@ -125,9 +124,9 @@ def draw_scaling(data: Data) -> Figure | None:
     if speed_ups.empty:
         return None
     shares = section.rows("median", "communication_share").dropna(subset="value")
-    shares = shares.assign(framework=shares["framework"].str.partition(NAMED_AFTER)[0])
+    shares = shares.assign(framework=[split_framework(name)[0] for name in shares["framework"]])
     figure, axes = _grid(3, data.width(2), 3, HEIGHT + 0.1)
-    named = {one._replace(framework=one.framework.partition(NAMED_AFTER)[0]).name: one for one in data.looks}
+    named = {one._replace(framework=split_framework(one.framework)[0]).name: one for one in data.looks}
     drawn: Looks = {}
     for (compared_with,), of_trainer in groups(speed_ups, ["compared_with"]):
         first = named[compared_with]
