@@ -160,7 +160,7 @@ def _value(record, field):
     places.append({"epoch_joules": joules / epochs if joules and epochs else None})
     peak = {key: None if record["peak"] is None else record["peak"][place] / unit for key, place, unit in PEAK}
     places.append(peak)
-    cpus, phases = len(record["provenance"]["cpus"]), record["phases_seconds"]
+    cpus, phases = len(record["sessions"][-1]["cpus"]), record["phases_seconds"]
     working = record["wall_seconds"] - phases["device_wait"] - phases["peak"]
     cost, cache = CPU_HOUR * cpus * working / 3600, record["compilation_cache"] or {}
     places.append({"cost": cost, "epoch_cost": cost / epochs if epochs else None, "working_seconds": working})

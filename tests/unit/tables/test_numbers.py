@@ -23,7 +23,12 @@ from trainmark.tables.runs import runs_table
 from trainmark.tables.tuning import tuning_rows
 
 PRICES = {"currency": "CHF", "cpu_hour": 0.1, "gpu_hour": 2.0}
-HOUR = {"wall_seconds": 3600.375, "phases_seconds.device_wait": 0.125, "phases_seconds.peak": 0.25}
+HOUR = {
+    "wall_seconds": 3600.375,
+    "phases_seconds.device_wait": 0.125,
+    "phases_seconds.peak": 0.25,
+    "provenance.cpus": [0],
+}
 TARGET = {"settings.target_accuracy": 0.7}
 
 
@@ -213,7 +218,7 @@ def test_ratios_and_times_follow_from_the_turns():
         ("cpu", {"currency": "EUR"}, None),
     ],
 )
-def test_a_run_of_an_hour_on_two_cpus_costs(device, prices, expected):
+def test_a_run_that_held_two_cpus_for_an_hour_and_trained_on_one_costs(device, prices, expected):
     energy = {"training_joules": 7.2e6, "source": "nvml", "reason": None}
     costs = costs_of(changed(record("a", device=device, epochs=4), HOUR | {"energy": energy}), prices)
     assert costs["cost"] == (expected if expected is None else pytest.approx(expected))

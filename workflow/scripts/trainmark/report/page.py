@@ -24,14 +24,13 @@ from trainmark.report.standings import Place, Standing
 from trainmark.report.tables import comparisons_table, tables, too_few
 from trainmark.report.templates import templates
 from trainmark.report.warnings import section_remarks
-from trainmark.tables.costs import currency_of
+from trainmark.tables.comparability import WAITING_LIMIT
 from trainmark.tables.formatting import format_figure, why_absent
 from trainmark.tables.frames import rows_of, shown_of_trainers, with_names
 from trainmark.tables.metrics import KNOWN
 from trainmark.tables.remarks import TRAIN_AGAIN, disturbances, resumed_elsewhere
 from trainmark.tables.sections import Results
 from trainmark.tables.verdicts import not_ranked
-from trainmark.tables.waiting import WAITING_LIMIT
 from trainmark.trainer import TRAINER
 from trainmark.variant import collapsed, levels_of, split_name
 
@@ -119,7 +118,7 @@ def _sections(results: Results, models: Mapping[tuple[str, ...], Model], standin
             "comparisons": comparisons_table(with_own),
             "too_few": too_few(section),
             "figures": list(_figures(results.folder.joinpath("figures", *section.group))),
-            "tables": tables(with_own, columns, currency_of(config), certificate),
+            "tables": tables(with_own, columns, certificate),
             "settings": settings_of(section, models, results.folder),
         }
 

@@ -9,10 +9,9 @@ from markupsafe import Markup
 
 from trainmark.plan.matrix import LEAST_PAIRS
 from trainmark.report.cells import NO_RATIO, Cell, cells_of
-from trainmark.tables.costs import COSTS
 from trainmark.tables.formatting import DISTURBED_NOTE, counted, format_figure, named_runs, troubled
 from trainmark.tables.frames import SETTING, groups, longest_runs, rows_of, select_trainer
-from trainmark.tables.metrics import CACHE_COUNTS, KNOWN, METRICS, PHASE_METRICS
+from trainmark.tables.metrics import CACHE_COUNTS, CURRENCY, KNOWN, METRICS, PHASE_METRICS
 from trainmark.tables.numbers import scored_texts
 from trainmark.tables.published import TIME_RATIO, WITHIN, counts_within
 from trainmark.tables.sections import Section
@@ -64,11 +63,11 @@ class Table(NamedTuple):
     heading: str = ""
 
 
-def tables(section: Section, columns: list[str], currency: str, certificate: str) -> list[Table]:
+def tables(section: Section, columns: list[str], certificate: str) -> list[Table]:
     """The tables of a section that have rows, but for its comparisons. certificate: its file."""
     setting = [*columns, "epochs"]
     first = published_table(section), break_even_table(section), targets_table(section, columns)
-    medians = peaks_table(section, setting), medians_table(section, setting, currency)
+    medians = peaks_table(section, setting), medians_table(section, setting)
     last = scored_texts_table(section, setting), parity_table(section, certificate), phases_table(section, setting)
     return [table for table in (*first, *medians, *last) if table.rows]
 
@@ -123,12 +122,13 @@ def comparisons_table(section: Section) -> Table:
     return Table("All comparisons", caption, shown, rows, most=20, kind=kind, names=2, heading=heading)
 
 
-def medians_table(section: Section, columns: list[str], currency: str) -> Table:
+def medians_table(section: Section, columns: list[str]) -> Table:
     """Medians over repeats, with the range (smallest to largest) below. Rows are in the order of the config, not
     ranked.
     """
-    metrics = {name: metric.heading for name, metric in METRICS.items() if name not in PEAKS}
-    metrics |= {name: f"{metrics[name]}, {currency}" for name in COSTS}
+    units = dict(section.rows("median")[["metric", "unit"]].to_numpy())
+    priced = {name: f", {units[name]}" for name, metric in METRICS.items() if metric.unit == CURRENCY}
+    metrics = {name: one.heading + priced.get(name, "") for name, one in METRICS.items() if name not in PEAKS}
     more = {"lead": energy_gaps(section.runs), "kind": "sorts filters"}
     return _medians(section, "Medians", _caption(medians_table), metrics, columns, **more)
 

@@ -7,7 +7,6 @@ import pandas as pd
 
 from trainmark.tables.formatting import causes_in
 from trainmark.tables.metrics import COMPARED
-from trainmark.tables.waiting import WAITING_LIMIT
 
 CENSORED_PAIR, ZERO, DISTURBED = "diverged or out of memory", "with a value of 0", "disturbed"
 """Why a pair is left out."""
@@ -29,6 +28,11 @@ TOO_FEW = "too few pairs"
 
 WITHHELD = "withheld: "
 """Beginning of what stands in place of a verdict that is withheld; the reason follows."""
+
+
+WAITING_LIMIT = 0.1
+"""Largest share of its time that a run may wait for batches: its time is then at most 11 % longer than without waiting.
+The limit is a choice, not a measurement."""
 
 
 def of_both(pairs: pd.DataFrame, column: str) -> tuple[pd.Series, pd.Series]:

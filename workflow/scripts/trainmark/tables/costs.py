@@ -2,9 +2,6 @@
 
 from collections.abc import Mapping
 
-COSTS = ("cost", "epoch_cost")
-"""The columns of money in the table of runs."""
-
 
 def currency_of(config: Mapping) -> str:
     """The currency of the prices of a config; EUR if they name none, as in config/schema.yaml."""
@@ -27,7 +24,7 @@ def costs_of(record: Mapping, prices: Mapping | None) -> dict:
     joules, known = record["energy"]["training_joules"], prices or {}
     hours = working_seconds(record) / 3600
     amounts = {
-        "cpu_hour": len(record["provenance"]["cpus"]) * workers * hours,
+        "cpu_hour": len(record["sessions"][-1]["cpus"]) * workers * hours,
         "gpu_hour": workers * hours if record["run"]["device"] == "gpu" else 0.0,
         "kilowatt_hour": None if joules is None else joules / 3.6e6,
     }

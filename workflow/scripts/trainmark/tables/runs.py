@@ -13,12 +13,12 @@ from trainmark.frameworks.registry import settings_of_user
 from trainmark.machine.disturbance import disturbance_in_words
 from trainmark.records.record import decode_loss
 from trainmark.records.resolved import batch_size_of
-from trainmark.records.result import communication_share, cpu_share
+from trainmark.records.result import communication_share, cpu_share, waiting_share
+from trainmark.tables.comparability import WAITING_LIMIT
 from trainmark.tables.costs import costs_of, working_seconds
 from trainmark.tables.curves import reached_target
 from trainmark.tables.formatting import counted, format_versions, number_ranges
 from trainmark.tables.metrics import KNOWN, METRICS
-from trainmark.tables.waiting import waiting_of
 from trainmark.trainer import Trainer
 
 PATHS = {
@@ -79,7 +79,7 @@ def runs_table(
             **{name: decode_loss(_value(record, metric.path)) for name, metric in KNOWN.items() if metric.path},
             **_computed(record, evaluated.get(record["run"]["id"])),
             **_machine(record),
-            **waiting_of(record),
+            **_waiting(record),
             **reached_target(record),
             **costs_of(record, prices),
             "scored_texts": json.dumps(record["scored_texts"]),
@@ -121,6 +121,16 @@ def _computed(record: Mapping, evaluation: Mapping | None) -> dict:
         "evaluated_by_other_code": bool(evaluation and not evaluation["current_code"]),
         "audited_epoch": evaluation["audit"]["epoch"] if evaluation and evaluation["audit"] else None,
     }
+
+
+def _waiting(record: Mapping) -> dict:
+    """The share of its time that a run waited for data; if the share of its steady epochs, or without any of all
+    epochs, is beyond the limit, this in words.
+    """
+    share, steady = waiting_share(record["curves"]), record["result"]["waiting_share"]
+    largest, epochs = (share, "its epochs") if steady is None else (steady, "its steady epochs")
+    waited = f"{100 * largest:.0f} % of {epochs}" if largest is not None and largest > WAITING_LIMIT else ""
+    return {"training_waiting_share": share, "waited": waited}
 
 
 def _machine(record: Mapping) -> dict:
