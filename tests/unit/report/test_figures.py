@@ -435,14 +435,15 @@ def test_time_to_accuracy_has_the_fastest_first_and_says_how_many_runs_reached_t
     assert hollow_of(axis) == [(4.0, 2)]
 
 
-def test_a_tuning_has_a_row_of_panels_for_each_framework(tmp_path):
+def test_a_tuning_has_a_row_for_each_step_and_hollow_marks_for_those_not_taken(tmp_path):
     data = made_up(tmp_path, ["a", "b"], ["cpu", "gpu"], ["stock", "tuned"], repeats=1, settings=(2,))
     numbers = data.section.numbers
-    lost = (numbers["device"] == "gpu") & (numbers["metric"] == "tuning.s1")
-    axes = drawing("tuning")(replace(data, section=replace(data.section, numbers=numbers[~lost]))).axes
-    assert [axis.get_title("left").split(":")[0] for axis in axes] == ["a cpu", "a gpu", "b cpu", "b gpu"]
-    assert rows_of(axes[0]) == rows_of(axes[2]) and rows_of(axes[1]) == [], "rows are common"
-    assert [len(axis.patches) for axis in axes[:2]] == [7, 6]
+    steps = numbers[numbers["metric"].str.startswith("tuning.") & (numbers["statistic"] == "ratio")]
+    (axis,) = drawing("tuning")(data).axes
+    assert [row.partition(":")[0] for row in rows_of(axis)][4:6] == ["a cpu tuned", "a gpu tuned"]
+    assert rows_of(axis)[0] == "a cpu tuned: compiled steps without Keras's fit (3.60 s)"
+    assert [place for _, place in hollow_of(axis)] == np.flatnonzero(steps["verdict"] == "not taken").tolist()
+    assert points_of(axis) == [(steps["value"].iloc[0], 0)], "of the first step, the share of the stock loop"
 
 
 def test_differences_are_drawn_in_the_range_of_their_class(tmp_path):

@@ -1,9 +1,8 @@
 """The caption of a figure: what it shows, and the details: how to read it, notes on its runs, their numbers."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
-import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
@@ -11,7 +10,6 @@ from trainmark.plan.figures import known_figures
 from trainmark.report.figures.data import Data
 from trainmark.tables.formatting import named_runs
 from trainmark.tables.remarks import disturbances, mixed_calls, waiting_sentences
-from trainmark.tables.tuning import NOT_TAKEN
 from trainmark.tables.verdicts import parity_note
 
 LATEX = str.maketrans({
@@ -27,30 +25,6 @@ LATEX = str.maketrans({
 })  # fmt: skip
 """Characters that LaTeX takes for commands, or that its default fonts lack, and how they are written."""
 
-IN_TEXTS = {
-    "hollow": "disturbed run|too few",
-    "cross:": "diverged",
-    "training images": "training (loss|accuracy)",
-    "vertical lines|stands its class": "relative difference",
-    "column of the other": "^(?!.*relative difference)",
-    "are left out and named": "Not ranked against",
-    "must not be ranked": "Not ranked: ",
-    **{words: words for words in ("training batches", "top-5", "relative difference", "extrapolated", "never",
-                                  "strong scaling", "weak scaling")},
-}  # fmt: skip
-"""For words of a clause of a caption (a pattern), what a text of the figure has (a pattern) if it draws what the clause
-explains. Other clauses with these words are left out."""
-
-IN_DATA: dict[str, Callable[[Data], bool]] = {
-    "disturbed": lambda data: bool((data.runs["disturbed"] != "").any()),
-    "call of snakemake": lambda data: data.runs["calls"].nunique() > 1,
-    "moved aside": lambda data: len(data.looks) > 1,
-    "an arrow": lambda data: bool(np.isinf(data.section.numbers["high"]).any()),
-    "white": lambda data: bool((data.section.numbers["verdict"] == NOT_TAKEN).any()),
-    "restart": lambda data: bool(data.runs["optimizer_restarts"].gt(0).any()),
-}
-"""The same by what the data have."""
-
 
 def caption_of(name: str, sentence: str, figure: Figure, data: Data) -> tuple[str, str]:
     """The caption of a figure: (what it shows, the details: a paragraph in each line).
@@ -60,8 +34,8 @@ def caption_of(name: str, sentence: str, figure: Figure, data: Data) -> tuple[st
 
     sentence: why it shows nothing; "" if it shows something.
     """
-    texts = " ".join(re.sub(r"(?<!-)\n", " ", text.get_text()).replace("\n", "") for text in figure.findobj(Text))
-    shown, details = (_of_what_is_drawn(part, texts, data) for part in known_figures()[name])
+    texts = "".join("".join(text.get_text().split()) for text in figure.findobj(Text))  # lines may end within a name
+    shown, details = known_figures()[name]
     runs, named = data.runs, named_runs(data.runs["number"])
     notes = [parity_note(data.pairs), *mixed_calls(runs), *disturbances(runs), *waiting_sentences(runs)]
     notes = [_paragraph(note) for note in [*notes, _reference_note(texts, data.references)] if note]
@@ -70,26 +44,13 @@ def caption_of(name: str, sentence: str, figure: Figure, data: Data) -> tuple[st
     return " ".join(filter(None, [shown, sentence])), "\n".join(filter(None, lines))
 
 
-def _of_what_is_drawn(text: str, texts: str, data: Data) -> str:
-    """Leave out the clauses that explain what is not drawn. texts: those of the figure."""
-    missing = [words for words, drawn in IN_TEXTS.items() if not re.search(drawn, texts)]
-    missing += [words for words, is_drawn in IN_DATA.items() if not is_drawn(data)]
-    sentences = []
-    for sentence in re.split(r"(?<=[.?]) ", text):
-        clauses = sentence.removesuffix(".").split("; ")
-        drawn = [one for one in clauses if not any(re.search(words, one.lower()) for words in missing)]
-        if joined := "; ".join(drawn):
-            sentences.append(joined[0].upper() + joined[1:] + ("" if joined.endswith("?") else "."))
-    return " ".join(sentences)
-
-
 def _reference_note(texts: str, references: Iterable[Mapping]) -> str:
-    """A sentence on the published results that a figure's texts name; empty if they name none."""
+    """A sentence on the published results that a figure names; "" for none. texts: its texts, without spaces."""
     described = [
         f"{one['name']}: {one['hardware']}, {'; '.join(filter(None, parts))}"
         for one in references
         for parts in [(str(one["year"] or "year not stated"), one["source"], one.get("note"))]
-        if f"published: {one['name']}" in texts
+        if f"published:{''.join(one['name'].split())}" in texts
     ]
     return f"Published results, on other hardware: {'. '.join(described)}." if described else ""
 

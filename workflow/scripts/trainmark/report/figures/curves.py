@@ -36,9 +36,9 @@ CROSS: dict[str, Any] = {"marker": "x", "markersize": 6}
 
 
 def draw_loss(data: Data) -> Figure | None:
-    """Test loss by epoch and by training time. Below it the mean loss of the training batches. At the bottom the loss
-    on the training images. Line: median over repeats; band: range over repeats; cross: last finite value of a run
-    that diverged.
+    """Test loss by epoch and by training time; below it, where they were measured, the mean loss of the training
+    batches and the loss on the training images. Line: median over repeats; band: range over repeats; cross: last
+    finite value of a run that diverged.
 
     Training time includes compilation. Only the runs with the largest number of epochs are drawn; by time, disturbed
     runs are left out unless all of a trainer were.
@@ -47,8 +47,9 @@ def draw_loss(data: Data) -> Figure | None:
 
 
 def draw_accuracy(data: Data) -> Figure | None:
-    """Test accuracy by epoch and by training time. Below it the top-5 accuracy. At the bottom the accuracy on the
-    training images. Line: median over repeats; band: range over repeats; cross: last value of a run that diverged.
+    """Test accuracy by epoch and by training time; below it, where they were measured, the top-5 accuracy and the
+    accuracy on the training images. Line: median over repeats; band: range over repeats; cross: last value of a run
+    that diverged.
 
     Training time includes compilation. Only the runs with the largest number of epochs are drawn; by time, disturbed
     runs are left out unless all of a trainer were.

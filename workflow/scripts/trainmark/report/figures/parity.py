@@ -14,8 +14,8 @@ from trainmark.parity.sentences import EQUAL
 from trainmark.records.record import decode_loss
 from trainmark.report.figures import legend, marks, scales
 from trainmark.report.figures.data import Data
-from trainmark.report.figures.style import COLOURS, GREY, MARKERS
-from trainmark.report.figures.text import lettered, text_width
+from trainmark.report.figures.style import COLOURS, MARKERS
+from trainmark.report.figures.text import lettered
 
 SMALLEST, LARGEST = 1e-18, 10.0
 """Where differences of 0, and infinite ones, are drawn."""
@@ -34,8 +34,8 @@ SYMBOLS: dict[str, dict[str, Any]] = {
 
 def draw_parity(data: Data) -> Figure | None:
     """Do the trainers train the same network? The largest relative difference of each stage of the certificate, in
-    float64, for each pair; vertical lines: the limits of the parity classes. The class of each pair, where the row
-    of one and the column of the other cross.
+    float64, for each pair; vertical lines: the limits of the parity classes. Of many trainers, the class of each pair
+    stands where the row of one and the column of the other cross.
 
     Behind each pair stands its class, which other checks may also decide. Pairs that are different or not certified
     must not be ranked.
@@ -85,19 +85,11 @@ def _draw_differences(width: float, classes: Mapping[frozenset[str], str], pairs
 
 def _draw_classes(width: float, classes: Mapping[frozenset[str], str], letters: Mapping[str, str]) -> Figure:
     """Draw the class of each pair into a triangle of rows and columns, one of each for a trainer."""
-    count, labels = len(letters), [f"{letter}  {name}" for name, letter in letters.items()]
-    label_width = min(0.6 * width, max(map(text_width, labels)) + 0.02)
-    cell = min(0.2, (width - label_width - 0.2) / count)
-    figure, (axis,) = scales.rows_figure(labels, width, label_width, 0.35, least=cell)
-    right = (width - label_width - 0.2) / cell  # cells are about square, with nothing to the right of them
-    axis.set_xlim(-0.5, right - 0.5)
+    labels, count = [f"{letter}  {name}" for name, letter in letters.items()], len(letters)
+    figure, (axis,) = scales.rows_figure(labels, width, 0.6 * width, 0.35, least=0.15)
     axis.set_xticks(range(count - 1), list(letters.values())[:-1])
-    axis.grid(visible=False)
-    axis.spines[["left", "bottom"]].set_visible(False)
-    axis.tick_params(length=0)
-    # thin lines that lead from a cell to its row and its column
-    axis.hlines(range(1, count), -0.5, np.arange(1, count) - 1, color=GREY, linewidth=0.3, zorder=0)
-    axis.vlines(range(count - 1), np.arange(count - 1) + 1, count - 0.5, color=GREY, linewidth=0.3, zorder=0)
+    axis.set_xlim(-0.5, count - 1.5)
+    axis.grid(visible=True)  # which leads from a mark to its row and its column
     places = {name: place for place, name in enumerate(letters)}
     entries: list[legend.Entry] = []
     for name, symbol in SYMBOLS.items():

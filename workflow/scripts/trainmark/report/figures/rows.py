@@ -12,12 +12,12 @@ from matplotlib.ticker import MaxNLocator
 
 from trainmark.report.figures import legend, marks, scales
 from trainmark.report.figures.data import Data
-from trainmark.report.figures.style import COLOURS, GREY, MOST_HEIGHT, Look
-from trainmark.report.figures.text import line_height, short_name, text_width, wrapped
+from trainmark.report.figures.style import COLOURS, GREY, Look
+from trainmark.report.figures.text import short_name, wrapped
 from trainmark.tables.formatting import DISTURBED_MARK, DISTURBED_NOTE, counted, three_digits
-from trainmark.tables.frames import by_trainer, groups, select_trainer
+from trainmark.tables.frames import groups, rows_of, select_trainer
 from trainmark.tables.tuning import STEP, TAKEN
-from trainmark.trainer import STOCK, TRAINER, Trainer
+from trainmark.trainer import TRAINER, Trainer
 
 AREAS = {
     "start and import": (("start", "import"), "#DDDDDD"),
@@ -45,12 +45,6 @@ FADED = "#8c8c8c"
 
 SHADE: dict[str, Any] = {"facecolor": "#ececec", "edgecolor": GREY, "linewidth": 0.5, "zorder": 0}
 """How the measured numbers of epochs are drawn."""
-
-FIRST, LAST = "stock loop", "tuned loop"
-"""The first and the last row of every panel."""
-
-BAR = 0.1
-"""Height of a bar of a tuning."""
 
 
 def draw_phases(data: Data) -> Figure | None:
@@ -158,24 +152,30 @@ def draw_time_to_accuracy(data: Data) -> Figure | None:
 
 
 def draw_tuning(data: Data) -> Figure | None:
-    """What each step of the tuning gained: time per epoch from the stock loop to the tuned loop, as a share of that of
-    the stock loop. Green: faster; red: slower; white: a number of threads that was tried and not chosen; bars: 95 %
-    interval.
+    """Time per epoch after each step from the stock loop to the tuned loop, as a share of that of the stock loop. Bars:
+    95 % interval of what the step changed; a hollow mark is a step that was tried and not taken.
 
-    A row of panels for each framework, and a column for each of its devices; above each, the time per epoch of both
-    loops. Each step was timed beside the steps before it, in turn.
+    Each step was timed beside the steps before it, in turn.
     """
     seconds = data.section.rows("epoch_seconds")[[*TRAINER, "metric", "value"]].rename(columns={"value": "seconds"})
     stock = seconds[seconds["metric"] == f"{STEP}stock"].drop(columns="metric").rename(columns={"seconds": "stock"})
     steps = data.section.rows("ratio").merge(seconds).merge(stock)
-    frameworks = list(steps["framework"].unique())
-    for count in range(len(frameworks), 0, -1):
-        figure = _draw_tunings(data, steps[steps["framework"].isin(frameworks[:count])])
-        if figure.get_size_inches()[1] <= MOST_HEIGHT - 0.2 or count == 1:  # a note takes a line
-            left_out = ", ".join(frameworks[count:])
-            legend.add_note(figure, f"and {left_out} in numbers.csv" if left_out else "")
-            return figure
-    return None
+    if steps.empty:
+        return None
+    trainers, width, is_tried = [Trainer.of(row) for row in rows_of(steps)], data.width(2), steps["verdict"] != TAKEN
+    times = zip(trainers, steps["reason"], steps["seconds"], strict=True)
+    names = [f"{short_name(trainer)}: {step} ({three_digits(time)} s)" for trainer, step, time in times]
+    figure, (axis,) = scales.rows_figure(names, width, 0.5 * width, 0.6)
+    shares = marks.of_rows(steps) * (steps["seconds"] / steps["stock"] / steps["value"]).to_numpy()
+    for place, (trainer, hollow) in enumerate(zip(trainers, is_tried, strict=True)):
+        marks.bars(axis, [place], shares[:, [place]], data.looks[trainer].colour, along="x")
+        marks.dots(axis, shares[0, place], place, **data.looks[trainer].dots(hollow))
+    axis.axvline(1, color="black", linewidth=0.8)
+    axis.set_xlim(left=0)
+    axis.set_xlabel("time per epoch (stock loop: 1)")
+    if any(is_tried):
+        legend.add(figure, legend.of_hollow("tried and not taken", is_tried))
+    return figure
 
 
 def _draw_stacks(axis: Axes, rows: pd.DataFrame, trainers: list[Trainer], width: float) -> None:
@@ -194,60 +194,3 @@ def _draw_stacks(axis: Axes, rows: pd.DataFrame, trainers: list[Trainer], width:
         marks.dots(axis, hollow["value"] / seconds, [place] * len(hollow), **Look("", "black", "o").dots(hollow=True))
     axis.set_xlabel(wrapped(f"wall time without waiting and peak ({unit})", width))
     axis.xaxis.set_major_locator(MaxNLocator(nbins=max(2, int(width / 0.28)), steps=[1, 2, 5, 10]))
-
-
-def _draw_tunings(data: Data, steps: pd.DataFrame) -> Figure:
-    """Draw each tuning into its place in a grid of frameworks and devices.
-
-    steps: their ratios, with `seconds`, the time of an epoch with each, and `stock`, that of the stock loop.
-    """
-    tunings = {(one.framework, (one.device, one.workers)): (one, own) for one, own in by_trainer(steps)}
-    frameworks, places = (list(dict.fromkeys(parts)) for parts in zip(*tunings, strict=True))
-    width = data.width(len(places))
-    label_width = min(0.4 * width, max(map(text_width, [FIRST, LAST, *steps["reason"]])) + 0.02)
-    axis_width = (width - label_width - 0.2) / len(places) - 0.1
-    titles = {
-        place: f"{short_name(one._replace(loop=STOCK))}: "
-        f"{three_digits(own['stock'].iloc[0])} → {three_digits(_tuned_seconds(own))} s"
-        for place, (one, own) in tunings.items()
-    }
-    titles = {place: wrapped(title, axis_width) for place, title in titles.items()}
-    named = [dict(own[["metric", "reason"]].to_numpy()) for _, own in groups(steps, ["framework"])]
-    texts = [{FIRST: FIRST} | own | {LAST: LAST} for own in named]
-    labels = [[wrapped(text, label_width) for text in own.values()] for own in texts]
-    heights = [np.array([line_height() * (label.count("\n") + 1) + 0.03 for label in own]) for own in labels]
-    above = line_height() * (max(title.count("\n") for title in titles.values()) + 1) + 0.12
-    figure = Figure(figsize=(width, sum(map(sum, heights)) + len(frameworks) * above + 0.45))
-    ratios = {"height_ratios": [own.sum() for own in heights]}
-    axes = figure.subplots(len(frameworks), len(places), sharex=True, sharey="row", squeeze=False, gridspec_kw=ratios)
-    for (row, column), axis in np.ndenumerate(axes):
-        middles = heights[row].cumsum() - heights[row] / 2
-        axis.set_yticks(middles, labels[row])
-        axis.set_ylim(heights[row].sum(), 0)
-        axis.grid(visible=False, axis="y")
-        axis.set_xlabel(wrapped("time per epoch (stock loop: 1)", axis_width) if row == len(frameworks) - 1 else "")
-        if (place := (frameworks[row], places[column])) in tunings:
-            _draw_waterfall(axis, tunings[place][1], dict(zip(texts[row], middles, strict=True)))
-            axis.set_title(titles[place], loc="left")
-        else:
-            axis.axis("off")
-    ends = steps[["value", "high"]].mul(steps["seconds"] / steps["stock"] / steps["value"], axis=0)
-    axes[0, 0].set_xlim(0, 1.05 * max(1.0, np.nanmax(ends)))
-    return figure
-
-
-def _tuned_seconds(steps: pd.DataFrame) -> float:
-    """The time of an epoch of the tuned loop."""
-    return float([steps["stock"].iloc[0], *steps["seconds"][steps["verdict"] == TAKEN]][-1])
-
-
-def _draw_waterfall(axis: Axes, steps: pd.DataFrame, rows: dict[str, float]) -> None:
-    """Draw the steps of one tuning from top to bottom. rows: the place of each step."""
-    stock, places = steps["stock"].iloc[0], steps["metric"].map(rows)
-    axis.barh([rows[FIRST], rows[LAST]], [1, _tuned_seconds(steps) / stock], height=BAR, color=COLOURS[0])
-    after = (steps["seconds"] / stock).to_numpy()
-    before, is_taken = after / steps["value"].to_numpy(), steps["verdict"] == TAKEN
-    colours = np.where(steps["value"] < 1, COLOURS[4], COLOURS[3])
-    look: dict[str, Any] = {"edgecolor": colours, "linewidth": np.where(is_taken, 0, 1)}
-    axis.barh(places, after - before, BAR, before, facecolor=np.where(is_taken, colours, "white"), **look)
-    marks.bars(axis, places, marks.of_rows(steps) * before, along="x")

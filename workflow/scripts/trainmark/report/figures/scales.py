@@ -21,15 +21,14 @@ def unit_of(unit: str, largest: float) -> tuple[str, float]:
     return next((one for one in UNITS[unit] if largest >= 2 * one[1]), UNITS[unit][-1])
 
 
-def log_axis(axis: Axes, which: str, width: float = np.inf, others: Iterable[Axes] = ()) -> None:
+def log_axis(axis: Axes, which: str, width: float = np.inf) -> None:
     """Make an axis logarithmic if anything positive is drawn, with numbers that are not powers: exponents would be too
     small in print.
 
-    which: "x" or "y". width: about that of an x axis. others: further axes with the same range.
+    which: "x" or "y". width: about that of an x axis.
     """
-    drawn = [one.dataLim for one in (axis, *others)]
-    low = min(getattr(one, f"minpos{which}") for one in drawn) / 1.6
-    high = max(getattr(one, f"{which}max") for one in drawn) * 1.6  # a range of at least 2.5 holds one of 1, 2 and 5
+    low = getattr(axis.dataLim, f"minpos{which}") / 1.6
+    high = getattr(axis.dataLim, f"{which}max") * 1.6  # a range of at least 2.5 holds one of 1, 2 and 5
     if not 0 < low < high < np.inf:
         return
     axis.set(**{f"{which}scale": "log", f"{which}lim": (low, high)})

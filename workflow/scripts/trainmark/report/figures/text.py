@@ -3,10 +3,10 @@
 Widths and heights are those of the font and the size in matplotlib's settings at that moment.
 """
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from string import ascii_uppercase
+from textwrap import fill
 
 from matplotlib import rcParams
 from matplotlib.font_manager import FontProperties
@@ -33,23 +33,9 @@ def line_height() -> float:
 
 
 def wrapped(text: str, width: float) -> str:
-    """Break a text into lines of at most this width: at spaces, after hyphens in names, and if need be in words."""
-    lines = [""]
-    for piece in re.split(r"(?<= )|(?<=-)(?=[a-z])", text):
-        for part in _cut(piece, width):
-            if lines[-1] and text_width((lines[-1] + part).rstrip()) > width:
-                lines.append("")
-            lines[-1] += part
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def _cut(word: str, width: float) -> Iterator[str]:
-    """Yield a word in parts of at most this width."""
-    while text_width(word.rstrip()) > width:
-        length = max(1, sum(text_width(word[: i + 1]) <= width for i in range(len(word))))
-        yield word[:length]
-        word = word[length:]
-    yield word
+    """Break a text into lines of at most this width: at spaces and after hyphens, and if need be in words."""
+    tried = (fill(text, length) for length in range(int(1.5 * width / text_width("n")), 1, -1))
+    return next((one for one in tried if max(map(text_width, one.split("\n"))) <= width), fill(text, 1))
 
 
 def lettered(names: Iterable[str]) -> dict[str, str]:
