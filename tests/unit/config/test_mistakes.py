@@ -230,6 +230,10 @@ ENCODED = "prepare: [d]\ndatasets: {d: {title: T, format: image_folder, folder: 
             "claims[0].where.framework: found 'jax' (text); allowed: keras-jax",
         ),
         (
+            "claims: [{says: S, at_most: 1, where: {variant: b}}]\nexperiments: {e: {epochs: [1]}}",
+            "claims[0].where.variant: found 'b' (text); allowed: nothing",
+        ),
+        (
             "claims: [{says: S, at_most: 1, where: {epochs: 9}}]\nexperiments: {e: {epochs: [1]}}",
             "claims[0].where.epochs: found 9 (a whole number); allowed: 1",
         ),

@@ -438,7 +438,7 @@ def test_time_to_accuracy_has_the_fastest_first_and_says_how_many_runs_reached_t
 def test_a_tuning_has_a_row_for_each_step_and_hollow_marks_for_those_not_taken(tmp_path):
     data = made_up(tmp_path, ["a", "b"], ["cpu", "gpu"], ["stock", "tuned"], repeats=1, settings=(2,))
     numbers = data.section.numbers
-    steps = numbers[numbers["metric"].str.startswith("tuning.") & (numbers["statistic"] == "ratio")]
+    steps = numbers[numbers["statistic"] == "step_ratio"]
     (axis,) = drawing("tuning")(data).axes
     assert [row.partition(":")[0] for row in rows_of(axis)][4:6] == ["a cpu tuned", "a gpu tuned"]
     assert rows_of(axis)[0] == "a cpu tuned: compiled steps without Keras's fit (3.60 s)"

@@ -208,7 +208,7 @@ def results(tmp_path_factory):
 
 def test_each_trainer_compares_its_variants_with_the_first_and_certified_pairs_are_apart(results):
     of_variants, *certified = results.sections
-    ratios = of_variants.comparisons
+    ratios = of_variants.rows("ratio")
     assert {(row["compared_with"], Trainer.of(row).name) for row in ratios.to_dict("records")} == {
         (f"{framework} with adam on cpu", f"{framework} with {other} on cpu")
         for framework in ("chainer", "flax")
@@ -216,8 +216,8 @@ def test_each_trainer_compares_its_variants_with_the_first_and_certified_pairs_a
     }
     assert [section.group[0] for section in certified] == [f"optimizers.{name}" for name in VARIANTS]
     for section in certified:
-        assert set(section.comparisons["compared_with"]) == {"chainer on cpu"} and not section.has_variants
-        assert set(section.comparisons["framework"]) == {"flax"} and section.baseline == "chainer on cpu"
+        assert set(section.rows("ratio")["compared_with"]) == {"chainer on cpu"} and not section.has_variants
+        assert set(section.rows("ratio")["framework"]) == {"flax"} and section.baseline == "chainer on cpu"
 
 
 def test_the_numbers_of_each_variant_stand_in_the_section_of_all(results):
@@ -232,7 +232,7 @@ def test_the_numbers_of_each_variant_stand_in_the_section_of_all(results):
         own = [section.rows(statistic, metric) for section in certified]
         assert of_all["value"].tolist() == pd.concat(own)["value"].tolist() and len(of_all) > 0
     assert of_variants.rows("difference").empty, "of two frameworks, which are certified"
-    assert len(select_group(results.numbers, GROUP)) == len(of_variants.comparisons) + len(of_variants.rows("speed_up"))
+    assert len(select_group(results.numbers, GROUP)) == len(of_variants.rows("ratio")) + len(of_variants.rows("speed_up"))
 
 
 def test_a_claim_names_a_variant_by_its_column(results):

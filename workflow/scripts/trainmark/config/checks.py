@@ -38,7 +38,7 @@ from trainmark.recipes.recipe import (
 )
 from trainmark.recipes.weights_file import initial_weights_file, why_unfit
 from trainmark.trainer import DEVICES, STOCK, TUNED, Trainer, trainers_of
-from trainmark.variant import expanded, split_name, variant_name
+from trainmark.variant import cell_name, expanded, levels_of, split_name, variant_name
 
 Findings = Iterator[Finding]
 
@@ -421,16 +421,18 @@ def _claims(config: Mapping) -> Findings:
             yield (*path, "at_least"), f"found {claim['at_least']}, which is more than at_most"
         for key, values in known.items():
             if key in where and (value := where[key]) not in values:
-                allowed = f"{', '.join(map(str, values))}{did_you_mean(value, values)}"
+                allowed = f"{', '.join(map(str, filter(None, values))) or 'nothing'}{did_you_mean(value, values)}"
                 yield (*path, "where", key), f"found {format_value(value)}; allowed: {allowed}"
 
 
 def _known_values(config: Mapping) -> dict[str, list]:
     """Return the values that the experiments have, by column."""
-    known: dict[str, list] = {key: [] for key in (*OF_PAIRS, "framework", "epochs", "workers")}
+    known: dict[str, list] = {key: [] for key in (*OF_PAIRS, "framework", "epochs", "workers", "variant")}
     for name, experiment in config["experiments"].items():
         commands = list(experiment["commands"])
-        known["experiment"] += [name, split_name(name)[0]]
+        base, variant = split_name(name)
+        known["experiment"] += [name, base]
+        known["variant"] += [variant, *(cell_name({factor: level}) for factor, level in levels_of(variant).items())]
         known["recipe"] += [*experiment["recipes"], *commands]
         known["dataset"] += [*experiment["datasets"], *([DATASET] if commands else [])]
         known["framework"] += [*experiment["frameworks"], *([FRAMEWORK] if commands else [])]

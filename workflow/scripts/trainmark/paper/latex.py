@@ -11,15 +11,13 @@ from trainmark.paper.numbers import key_of, versions_of
 from trainmark.report.figures.caption import for_latex
 from trainmark.report.figures.style import ONE_COLUMN, TWO_COLUMNS
 from trainmark.report.figures.text import lettered
-from trainmark.tables.formatting import DISTURBED_MARK, absent_word, with_interval
-from trainmark.tables.frames import groups, rows_of, with_names
-from trainmark.tables.remarks import causes_of
+from trainmark.report.tables import ALWAYS, medians_table
+from trainmark.tables.formatting import absent_word, with_interval
+from trainmark.tables.frames import rows_of, shown_of_trainers
 from trainmark.tables.sections import Results, Section
-from trainmark.trainer import TRAINER, Trainer
+from trainmark.trainer import Trainer
 
 FOLDER = Path(__file__).parent
-
-MEDIANS = {"training_seconds": "training time, s", "test_loss": "test loss", "test_accuracy": "test accuracy, %"}
 
 MOST_ROWS = 48
 """A table with more rows is divided, so that each part fits a page."""
@@ -51,10 +49,10 @@ def texts_of(
     paragraphs = (f"{heading.format(for_latex(one['title']))}{for_latex(one['text'])}\n" for one in methods)
     yield "methods.tex", "\n".join(paragraphs)
     yield "references.bib", "\n".join(_references(versions_of(results.runs), results.runs["dataset"].unique()))
-    sections = []
+    sections, columns = [], [*shown_of_trainers(results.runs), "epochs"]
     for section in results.sections:
         ratios, shown = _ratios(section), {}
-        tables = {"medians": _medians(section), "comparisons": _comparisons(ratios)}
+        tables = {"medians": _medians(section.named, columns), "comparisons": _comparisons(ratios)}
         for name, (headings, rows, notes) in tables.items():
             for start in range(0, len(rows), MOST_ROWS):
                 path = f"tables/{'/'.join(section.group)}/{name}{f'-{start // MOST_ROWS + 1}' if start else ''}"
@@ -68,23 +66,17 @@ def texts_of(
     yield "example.tex", templates.get_template("example.tex.j2").render(values)
 
 
-def _medians(section: Section) -> Table:
+def _medians(section: Section, columns: list[str]) -> Table:
     """Medians with the smallest and the largest run."""
-    medians = with_names(section.rows("median"))
-    medians, rows = medians[medians["metric"].isin(MEDIANS)], []
-    for (*trainer, epochs), own in groups(medians, [*TRAINER, "epochs"]):
-        cells = [with_interval(row).replace(" %", "") for row in rows_of(own)]  # in the order of MEDIANS
-        rows.append([Trainer(*trainer).name, str(epochs), *cells])
-    notes = []
-    if medians["disturbed_times"].any():
-        notes = [f"{DISTURBED_MARK} All runs behind this time were disturbed ({causes_of(section.runs)})."]
-    return ["trainer", "epochs", *MEDIANS.values()], rows, notes
+    table = medians_table(section, columns, ALWAYS)
+    rows = [[entry.text for entry in entries[:-1]] for _, entries in table.rows]
+    return table.headings[:-1], rows, [table.note] if table.note else []
 
 
 def _ratios(section: Section) -> list[dict]:
     """The rows of ratios of training times with their keys and the names of their trainers."""
-    rows = section.rows("ratio", "training_seconds")
-    keys, named = map(key_of, rows_of(rows)), rows_of(with_names(rows))
+    rows, named = (rows_of(one.rows("ratio", "training_seconds")) for one in (section, section.named))
+    keys = map(key_of, rows)
     return [row | {"key": key, "trainer": Trainer.of(row).name} for key, row in zip(keys, named, strict=True)]
 
 
@@ -94,9 +86,8 @@ def _comparisons(ratios: Iterable[Mapping]) -> Table:
     short = {verdict: f"{absent_word(verdict)} ({letter})" for verdict, letter in letters.items()}
     rows = []
     for row in ratios:
-        ratio = "" if row["value"] is None else with_interval(row)
         verdict = short.get(row["verdict"], row["verdict"])
-        rows.append([f"{row['trainer']} / {row['compared_with']}", str(row["epochs"]), ratio, verdict])
+        rows.append([f"{row['trainer']} / {row['compared_with']}", str(row["epochs"]), with_interval(row), verdict])
     notes = [f"({letter}) {verdict}" for verdict, letter in letters.items()]
     return ["training time of", "epochs", "ratio (95 % interval)", "verdict"], rows, notes
 

@@ -38,7 +38,7 @@ def methods(sections: Sequence[Mapping], datasets: Iterable[Mapping], claims: It
 
 def _sentences(section: Section, settings: Mapping | None = None, samples: Mapping | None = None) -> list[str]:
     """What is said of a section's training and runs, if there are settings, and of its certificate and verdicts."""
-    runs, ratios = section.runs, section.comparisons
+    runs, ratios = section.runs, section.rows("ratio")
     verdicts: dict[str, Counter] = defaultdict(Counter)
     for metric, verdict in zip(ratios["metric"], ratios["verdict"], strict=True):
         heading = KNOWN[metric].heading.partition(",")[0] + (" time" if KNOWN[metric].compared == ALWAYS else "")

@@ -9,7 +9,6 @@ import base64
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -97,7 +96,6 @@ def _sections(results: Results, models: Mapping[tuple[str, ...], Model], standin
     descriptions = {split_name(name)[0]: text for name, text in named} | dict(named)
     for place, section in enumerate(results.sections, start=1):
         runs, own = section.runs, [one for one in standings if one.section is section]
-        with_own = replace(section, runs=with_names(runs), numbers=with_names(section.numbers))
         certificate = results.plan["certificates"].get("/".join(section.group), {}).get("file", "")
         yield {
             "anchor": f"section-{place}",
@@ -115,10 +113,10 @@ def _sections(results: Results, models: Mapping[tuple[str, ...], Model], standin
                 *section_remarks(section),
                 *(f"{one} {TRAIN_AGAIN}" for one in disturbances(runs)),
             ],
-            "comparisons": comparisons_table(with_own),
+            "comparisons": comparisons_table(section.named),
             "too_few": too_few(section),
             "figures": list(_figures(results.folder.joinpath("figures", *section.group))),
-            "tables": tables(with_own, columns, certificate),
+            "tables": tables(section.named, columns, certificate),
             "settings": settings_of(section, models, results.folder),
         }
 

@@ -104,7 +104,7 @@ def standings(section: Section) -> Iterator[Standing]:
 
 def _standing(section: Section, runs: pd.DataFrame, baseline: str, metric: str) -> Standing:
     """The standing of the trainers of these runs."""
-    ratios = section.comparisons
+    ratios = section.rows("ratio")
     ratios = ratios[(ratios["metric"] == metric) & (ratios["compared_with"] == baseline)]
     measured = ratios["epochs"][ratios["value"].notna()]
     epochs = int((measured if len(measured) else runs["epochs"]).max())
@@ -142,7 +142,7 @@ def answers(found: Iterable[Standing]) -> Iterator[Answer]:
     """
     of_time = [standing for standing in found if standing.metric == "training_seconds"]
     for standing in of_time:
-        ratios = standing.section.comparisons
+        ratios = standing.section.rows("ratio")
         ratios = ratios[ratios["compared_with"] == standing.baseline].sort_values("epochs", ascending=False)
         lowest = _lowest_loss(ratios) if standing.section.has_variants else None
         if subject := next((place.row for place in standing.places if place.row), None):

@@ -39,6 +39,13 @@ class Entry(NamedTuple):
     below: str = ""
 
     @property
+    def text(self) -> str:
+        """What stands there without what is below, as in "1.10 (1.08 to 1.13)"."""
+        if not isinstance(self.shown, Cell) or not self.ends or self.ends[0].value == self.ends[1].value:
+            return self.shown.text if isinstance(self.shown, Cell) else self.shown
+        return f"{self.shown.text} ({self.ends[0].text} to {self.ends[1].text})"
+
+    @property
     def is_number(self) -> bool:
         """Whether a number stands there, or the word in place of one."""
         return isinstance(self.shown, Cell) and self.shown.statistic != "verdict"
@@ -49,7 +56,7 @@ class Table(NamedTuple):
 
     rows: of each the numbers of its runs, behind those of its cells that name no others, and its entries.
     lead: sentences before it. most: it is folded if it has more rows. kind: its CSS classes. names: how many of its
-    columns name a row. heading: what stands above it; by default its title.
+    columns name a row. heading: what stands above it; by default its title. note: below its caption.
     """
 
     title: str
@@ -61,6 +68,7 @@ class Table(NamedTuple):
     kind: str = "sorts"
     names: int = 1
     heading: str = ""
+    note: str = ""
 
 
 def tables(section: Section, columns: list[str], certificate: str) -> list[Table]:
@@ -81,7 +89,7 @@ def medians_of(section: Section, metrics: Collection[str]) -> Iterator[tuple[pd.
 
 def too_few(section: Section) -> int | None:
     """The number of repeats of a section's comparisons if it is too small for a verdict. A command never gets one."""
-    ratios = section.comparisons
+    ratios = section.rows("ratio")
     repeats = LEAST_PAIRS if section.is_command or ratios.empty else int((ratios["runs"] + ratios["left_out"]).max())
     return repeats if repeats < LEAST_PAIRS else None
 
@@ -108,7 +116,7 @@ def comparisons_table(section: Section) -> Table:
     Trainers that do not train the same network are not ranked, and trainers that waited for data get no verdict.
     """
     rows = []
-    for row in rows_of(section.comparisons):
+    for row in rows_of(section.rows("ratio")):
         cells, notes = cells_of(row), "; ".join(verdict_notes(row))
         named = Trainer.of(row).name, row["compared_with"], row["epochs"], KNOWN[row["metric"]].heading
         left_out = Entry(cells["left_out"], below=reasons_beside_verdict(row))
@@ -122,15 +130,15 @@ def comparisons_table(section: Section) -> Table:
     return Table("All comparisons", caption, shown, rows, most=20, kind=kind, names=2, heading=heading)
 
 
-def medians_table(section: Section, columns: list[str]) -> Table:
+def medians_table(section: Section, columns: list[str], chosen: Collection[str] = METRICS) -> Table:
     """Medians over repeats, with the range (smallest to largest) below. Rows are in the order of the config, not
     ranked.
     """
     units = dict(section.rows("median")[["metric", "unit"]].to_numpy())
     priced = {name: f", {units[name]}" for name, metric in METRICS.items() if metric.unit == CURRENCY}
-    metrics = {name: one.heading + priced.get(name, "") for name, one in METRICS.items() if name not in PEAKS}
+    shown = {name: METRICS[name].heading + priced.get(name, "") for name in chosen if name not in PEAKS}
     more = {"lead": energy_gaps(section.runs), "kind": "sorts filters"}
-    return _medians(section, "Medians", _caption(medians_table), metrics, columns, **more)
+    return _medians(section, "Medians", _caption(medians_table), shown, columns, **more)
 
 
 def energy_gaps(runs: pd.DataFrame) -> list[str]:
@@ -186,8 +194,8 @@ def _medians(
         last = Entry(below=troubled(of_setting))
         named = (first[key] for key in columns)
         rows.append((first["run_numbers"], _entries(*named, *map(_with_ends, numbers), last)))
-        note = f" {DISTURBED_NOTE}." if any(row["disturbed_times"] for row in numbers) else note
-    return Table(title, caption + note, [*columns, *shown.values(), "runs"], rows, names=len(columns), **kind)
+        note = DISTURBED_NOTE if any(row["disturbed_times"] for row in numbers) else note
+    return Table(title, caption, [*columns, *shown.values(), "runs"], rows, names=len(columns), note=note, **kind)
 
 
 def published_table(section: Section) -> Table:

@@ -8,12 +8,11 @@ from tabulate import tabulate
 
 from trainmark.records.sentences import pair_lines
 from trainmark.report.standings import OF_VARIANTS
-from trainmark.report.tables import ALWAYS, medians_of, too_few
+from trainmark.report.tables import ALWAYS, medians_table, too_few
 from trainmark.report.templates import templates
 from trainmark.report.warnings import section_remarks
-from trainmark.tables.formatting import DISTURBED_NOTE, troubled, value_text, with_interval
+from trainmark.tables.formatting import with_interval
 from trainmark.tables.frames import rows_of, shown_of_trainers
-from trainmark.tables.metrics import METRICS
 from trainmark.tables.published import counts_within
 from trainmark.tables.remarks import TRAIN_AGAIN, disturbances, missing_lines
 from trainmark.tables.sections import Results, Section
@@ -46,7 +45,7 @@ def terminal_text(results: Results) -> str:
 
 def _section(section: Section, columns: list[str]) -> dict:
     """The values of the template of a section. columns: those of the trainers."""
-    ratios, pairs = section.comparisons, section.certificate["pairs"] if section.certificate else []
+    ratios, pairs = section.rows("ratio"), section.certificate["pairs"] if section.certificate else []
     told = section.parity["reason"].isin([pair["sentence"] for pair in pairs])
     differences = "\n".join(f"{reason}." for reason in ratios["reason"].unique()) if section.has_variants else ""
     shown = OF_VARIANTS if section.has_variants else OF_COMMANDS if section.is_command else COMPARED_SHOWN
@@ -64,15 +63,15 @@ def _section(section: Section, columns: list[str]) -> dict:
 
 def _medians(section: Section, columns: list[str]) -> str:
     """The table of medians."""
-    rows, note = [], ""
-    for runs, medians in medians_of(section, ALWAYS):
-        row, *_ = numbers = [medians[metric] for metric in ALWAYS]
-        named = (row[key] for key in (*columns, "epochs"))
-        rows.append([*named, troubled(runs) or len(runs), *map(value_text, numbers)])
-        note = f"\n{DISTURBED_NOTE}" if any(one["disturbed_times"] for one in numbers) else note
-    headings = [*columns, "epochs", "runs", *(METRICS[metric].heading for metric in ALWAYS)]
+    table, names = medians_table(section, [*columns, "epochs"], ALWAYS), len(columns) + 1
+    rows = []
+    for runs, entries in table.rows:
+        *texts, _ = (entry._replace(ends=None).text for entry in entries)
+        rows.append([*texts[:names], entries[-1].below or len(runs.split()), *texts[names:]])
+    headings = [*table.headings[:names], "runs", *table.headings[names:-1]]
     aligned = ["left"] * len(columns) + ["right"] * (len(headings) - len(columns))
-    return tabulate(rows, headings, tablefmt="simple", disable_numparse=True, colalign=aligned) + note
+    text = tabulate(rows, headings, tablefmt="simple", disable_numparse=True, colalign=aligned)
+    return "\n".join(filter(None, [text, table.note]))
 
 
 def _ratios(ratios: pd.DataFrame, shown: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -85,7 +84,7 @@ def _ratios(ratios: pd.DataFrame, shown: Mapping[str, str]) -> Iterator[tuple[st
             [
                 f"  {Trainer.of(row).name} against {row['compared_with']}",
                 f"{row['epochs']} epochs",
-                "" if row["value"] is None else with_interval(row),  # else the verdict says why
+                with_interval(row),
                 row["verdict"] + (f" ({'; '.join(notes)})" if (notes := verdict_notes(row)) else ""),
             ]
             for row in rows_of(chosen)

@@ -35,7 +35,7 @@ def format_ratio(value: float) -> str:
     return three_digits(value) if value >= 99.95 else next((t for t in texts if float(t) != 1 or value == 1), texts[-1])
 
 
-RATIOS = ("ratio", "speed_up", "strong_speed_up", "strong_efficiency", "weak_speed_up", "weak_efficiency")
+RATIOS = ("ratio", "step_ratio", "speed_up", "strong_speed_up", "strong_efficiency", "weak_speed_up", "weak_efficiency")
 """The statistics that are ratios, whatever their metric."""
 
 _FORMATS = (
@@ -101,11 +101,9 @@ def value_text(row: Mapping) -> str:
 
 
 def with_interval(row: Mapping) -> str:
-    """A value and the ends of its interval or range: "1.10 (1.08 to 1.13)"; the value alone if it has none."""
-    if row["value"] is None or row["low"] is None or (row["statistic"] == "median" and row["low"] == row["high"]):
-        return value_text(row)
-    low, high = (format_with_percent(row, row[end]) for end in ("low", "high"))
-    return f"{value_text(row)} ({low} to {high})"
+    """A ratio with its interval, if it has one: "1.10 (1.08 to 1.13)"; "" for none, whose verdict says why."""
+    ends = [format_with_percent(row, row[end]) for end in ("value", "low", "high") if row[end] is not None]
+    return f"{ends[0]} ({ends[1]} to {ends[2]})" if len(ends) > 1 else "".join(ends)
 
 
 def absent_word(verdict: str) -> str:

@@ -1,9 +1,10 @@
 """The sections of a campaign, each with its rows of all tables: what page, figures, terminal and paper choose from."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 import pandas as pd
 
@@ -14,7 +15,7 @@ from trainmark.plan.run import Run, group_title
 from trainmark.recipes.command import DATASET
 from trainmark.tables.claims import judged
 from trainmark.tables.formatting import counted
-from trainmark.tables.frames import groups, read_table, rows_of, select_group
+from trainmark.tables.frames import groups, read_table, rows_of, select_group, with_names
 from trainmark.tables.numbers import read_numbers
 from trainmark.tables.trainers import Certificates, baselines_of
 from trainmark.tables.variants import named_after_variants
@@ -53,9 +54,9 @@ class Section:
         return self.group[2] == DATASET
 
     @property
-    def comparisons(self) -> pd.DataFrame:
-        """The ratios of two sets of runs."""
-        return self.numbers[(self.numbers["statistic"] == "ratio") & (self.numbers["parity"] != "")]
+    def named(self) -> Self:
+        """The same, with a command's own name in place of its framework."""
+        return replace(self, runs=with_names(self.runs), numbers=with_names(self.numbers))
 
     def rows(self, statistic: str, metric: str | None = None) -> pd.DataFrame:
         """Select the numbers of a statistic, and of a metric."""

@@ -29,6 +29,6 @@ def tuning_rows(tunings: Iterable[Mapping]) -> Iterator[dict]:
             paired, ratio, metric = paired_ratios(ratios), estimate(ratios), f"{STEP}{step['step']}"
             of_step = own | {"runs": len(ratios), "reason": step["text"], "note": f"{step['threads']} threads"}
             of_step["verdict"] = TAKEN if step["taken"] else NOT_TAKEN
-            yield number(of_step, "ratio", metric, "1", [ratio, *(paired.interval() if paired else ())])
+            yield number(of_step, "step_ratio", metric, "1", [ratio, *(paired.interval() if paired else ())])
             yield number(of_step, "epoch_seconds", metric, "s", [before * ratio])
             before = before * ratio if step["taken"] else before

@@ -12,7 +12,7 @@ from trainmark.config.references import read_references, references_of
 from trainmark.errors import ConfigError
 from trainmark.report.figures.options import DEFAULT_OPTIONS, FigureOptions
 from trainmark.report.figures.style import MM, ONE_COLUMN, TWO_COLUMNS, Looks, looks_of
-from trainmark.tables.frames import by_trainer, with_names
+from trainmark.tables.frames import by_trainer
 from trainmark.tables.sections import Section, read_results
 from trainmark.trainer import Trainer
 
@@ -58,7 +58,7 @@ class Data:
         """The parity of all pairs: of variants and commands, which have no certificate, that of their comparisons."""
         pairs = self.section.parity
         if pairs.empty:
-            pairs = self.section.comparisons.rename(columns={"compared_with": "first"})
+            pairs = self.section.rows("ratio").rename(columns={"compared_with": "first"})
             names = [Trainer.of(row).name for row in pairs.to_dict("records")]
             pairs["second"] = pd.Series(names, pairs.index, dtype=str)
         return pairs[["first", "second", "parity", "reason"]].drop_duplicates()
@@ -84,9 +84,8 @@ def read_data_of(section: Section, folder: Path, options: FigureOptions) -> Data
     """
     if options.trainers is not None:
         section = of_trainers(section, options.trainers)
-    section = replace(section, runs=with_names(section.runs), numbers=with_names(section.numbers))
     curves = pd.read_parquet(folder / "tables" / "curves.parquet")
-    return Data(section, curves, references_of(section.group, read_references()), options)
+    return Data(section.named, curves, references_of(section.group, read_references()), options)
 
 
 def of_trainers(section: Section, chosen: Sequence[str]) -> Section:

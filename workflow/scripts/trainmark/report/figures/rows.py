@@ -159,7 +159,7 @@ def draw_tuning(data: Data) -> Figure | None:
     """
     seconds = data.section.rows("epoch_seconds")[[*TRAINER, "metric", "value"]].rename(columns={"value": "seconds"})
     stock = seconds[seconds["metric"] == f"{STEP}stock"].drop(columns="metric").rename(columns={"seconds": "stock"})
-    steps = data.section.rows("ratio").merge(seconds).merge(stock)
+    steps = data.section.rows("step_ratio").merge(seconds).merge(stock)
     if steps.empty:
         return None
     trainers, width, is_tried = [Trainer.of(row) for row in rows_of(steps)], data.width(2), steps["verdict"] != TAKEN
