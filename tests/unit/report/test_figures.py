@@ -440,8 +440,8 @@ def test_a_tuning_has_a_row_for_each_step_and_hollow_marks_for_those_not_taken(t
     numbers = data.section.numbers
     steps = numbers[numbers["statistic"] == "step_ratio"]
     (axis,) = drawing("tuning")(data).axes
-    assert [row.partition(":")[0] for row in rows_of(axis)][4:6] == ["a cpu tuned", "a gpu tuned"]
-    assert rows_of(axis)[0] == "a cpu tuned: compiled steps without Keras's fit (3.60 s)"
+    assert [row.partition(":")[0] for row in rows_of(axis)][4:6] == ["a tuned cpu", "a tuned gpu"]
+    assert rows_of(axis)[0] == "a tuned cpu: compiled steps without Keras's fit (3.60 s)"
     assert [place for _, place in hollow_of(axis)] == np.flatnonzero(steps["verdict"] == "not taken").tolist()
     assert points_of(axis) == [(steps["value"].iloc[0], 0)], "of the first step, the share of the stock loop"
 

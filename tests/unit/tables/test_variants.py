@@ -232,7 +232,9 @@ def test_the_numbers_of_each_variant_stand_in_the_section_of_all(results):
         own = [section.rows(statistic, metric) for section in certified]
         assert of_all["value"].tolist() == pd.concat(own)["value"].tolist() and len(of_all) > 0
     assert of_variants.rows("difference").empty, "of two frameworks, which are certified"
-    assert len(select_group(results.numbers, GROUP)) == len(of_variants.rows("ratio")) + len(of_variants.rows("speed_up"))
+    assert len(select_group(results.numbers, GROUP)) == len(of_variants.rows("ratio")) + len(
+        of_variants.rows("speed_up")
+    )
 
 
 def test_a_claim_names_a_variant_by_its_column(results):

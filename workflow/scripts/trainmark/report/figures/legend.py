@@ -1,20 +1,15 @@
 """Legends above the axes of figures, and notes below them. Lengths are in inches."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from matplotlib.artist import Artist
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
 
-from trainmark.report.figures.style import GREY, MOST_ENTRIES, Look, Looks
-from trainmark.report.figures.text import line_height, place_of, wrapped
-
-Entry = Artist | tuple[Line2D, ...]
-"""An entry of a legend: what has a label, or several lines of which the first has it."""
+from trainmark.report.figures.style import GREY, Look, Looks
+from trainmark.report.figures.text import line_height, wrapped
 
 OF_DISTURBED, TOO_FEW = "median of disturbed runs", "too few pairs for an interval"
 """What hollow marks are: where each mark is a median of times, and where it has an interval."""
@@ -30,31 +25,21 @@ def of_look(look: Look, thin: bool = False) -> Line2D:
     return entry(look.label, **look.line(thin) | look.dots())
 
 
-def of_hollow(label: str, are_hollow: Iterable[bool]) -> list[Entry]:
+def of_hollow(label: str, are_hollow: Iterable[bool]) -> list[Line2D]:
     """The entry that says what hollow marks are, if any mark is."""
     return [entry(label, **Look(label, GREY, "o").dots(hollow=True))] if any(are_hollow) else []
 
 
-def of_trainers(styles: Looks, thin: bool = False) -> list[Entry]:
-    """The entries of trainers. Of many: those of frameworks by colour, and of devices and loops by line."""
-    if len(styles) <= MOST_ENTRIES:
-        return [of_look(look, thin) for look in styles.values()]
-    frameworks: dict[str, dict[str, Line2D]] = {}
-    for trainer, look in styles.items():
-        solid = replace(look, label=trainer.framework, dashes="-")
-        frameworks.setdefault(trainer.framework, {})[look.marker] = of_look(solid)
-    places = {place_of(trainer): look for trainer, look in reversed(styles.items())}
-    lines = [entry(place, **look.line(thin=True) | {"color": "black"}) for place, look in places.items()]
-    return [*(tuple(by_marker.values()) for by_marker in frameworks.values()), *reversed(lines)]
+def of_trainers(looks: Looks, thin: bool = False) -> list[Line2D]:
+    """The entries of trainers."""
+    return [of_look(look, thin) for look in looks.values()]
 
 
-def add(figure: Figure, entries: Sequence[Entry]) -> None:
+def add(figure: Figure, entries: Sequence[Artist]) -> None:
     """Write a legend above the axes, in as many columns as fit; the figure grows by its height."""
     width, height = figure.get_size_inches()
-    labels = [str((one[0] if isinstance(one, tuple) else one).get_label()) for one in entries]
-    labels = [wrapped(label, min(2.8, width / 2 - 0.6)) for label in labels]
+    labels = [wrapped(str(one.get_label()), min(2.8, width / 2 - 0.6)) for one in entries]
     shown: dict[str, Any] = {"handles": entries, "labels": labels, "loc": "outside upper left"}
-    shown["handler_map"] = {tuple: HandlerTuple(ndivide=None, pad=0)}
     renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
     for columns in range(min(7, len(entries)), 0, -1):
         legend = figure.legend(ncols=columns, **shown)

@@ -183,7 +183,7 @@ def _new_sheet(data: Data, table: pd.DataFrame, title: str) -> tuple[Figure, Axe
     return figure, axis, looks
 
 
-def _finish(figure: Figure, axis: Axes, epochs: Iterable[int], looks: Looks, others: Iterable[legend.Entry]) -> None:
+def _finish(figure: Figure, axis: Axes, epochs: Iterable[int], looks: Looks, others: Iterable[Line2D]) -> None:
     """Scale the axis of a sheet, and write the legend of its trainers and others."""
     scales.log_ticks(axis, {*epochs}, figure.get_size_inches()[0] - 0.5)
     scales.log_axis(axis, "y")

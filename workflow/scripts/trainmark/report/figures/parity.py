@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from trainmark.parity.certificate import DIFFERENCES, STAGE_TITLES
 from trainmark.parity.compare import NOT_CERTIFIED, PARITY_CLASSES
@@ -59,7 +60,7 @@ def _draw_differences(width: float, classes: Mapping[frozenset[str], str], pairs
     ]
     figure, (axis,) = scales.rows_figure(names, width, 2.0, 0.7, least=0.18)
     stages = [stage for stage in STAGE_TITLES if any(pair["stages"].get(stage) for pair in pairs)]
-    entries: list[legend.Entry] = []
+    entries: list[Line2D] = []
     for i, stage in enumerate(stages):
         look: dict[str, Any] = {"marker": MARKERS[i], "color": COLOURS[i], "markersize": 3.2}
         found = {row: pair["stages"][stage] for row, pair in enumerate(pairs) if pair["stages"].get(stage)}
@@ -91,7 +92,7 @@ def _draw_classes(width: float, classes: Mapping[frozenset[str], str], letters: 
     axis.set_xlim(-0.5, count - 1.5)
     axis.grid(visible=True)  # which leads from a mark to its row and its column
     places = {name: place for place, name in enumerate(letters)}
-    entries: list[legend.Entry] = []
+    entries: list[Line2D] = []
     for name, symbol in SYMBOLS.items():
         cells = [sorted(places[one] for one in pair) for pair, parity in classes.items() if parity == name]
         if cells:

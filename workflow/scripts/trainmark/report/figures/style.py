@@ -10,7 +10,7 @@ from matplotlib.font_manager import FontProperties, fontManager
 
 from trainmark.errors import ConfigError, did_you_mean
 from trainmark.report.figures.options import FigureOptions
-from trainmark.trainer import STOCK, Trainer
+from trainmark.trainer import Trainer
 
 MM = 1 / 25.4
 
@@ -59,24 +59,19 @@ MARKERS, REFERENCE_MARKERS = ("o", "s", "^", "D", "v", "P", "p", "<", ">"), ("*"
 """Those of trainers, and of published results."""
 
 MOST_ENTRIES = 6
-"""Of more trainers, a legend has frameworks and devices apart, and figures by epochs have several panels."""
+"""Of more trainers, figures by epochs are wider and higher, and curves thinner."""
 
 WIDTHS = (3.2, 2.1, 1.2)
 """Line widths in points, by framework. Thick lines are drawn first, so that curves that coincide stay visible."""
 
-LINES: dict[tuple[str, str], Any] = {
-    ("cpu", "stock"): "-",
-    ("gpu", "stock"): (0, (4, 1.5)),
-    ("cpu", "tuned"): (0, (5, 1.2, 1, 1.2)),
-    ("gpu", "tuned"): (0, (1.5, 1.2)),
-}
-"""Line style of each device and loop, with the least number of workers."""
+DASHES = (
+    "-", (0, (4, 1.5)), (0, (5, 1.2, 1, 1.2)), (0, (1.5, 1.2)), (0, (5, 1.2, 1, 1.2, 1, 1.2)), (0, (2.5, 1.2, 1, 1.2)),
+    (0, (7, 1.5)), (0, (2.5, 1.2, 1, 1.2, 1, 1.2)), (0, (7, 1.2, 2.5, 1.2)), (0, (1, 3)),
+)  # fmt: skip
+"""Line styles of devices, loops and numbers of workers, in their order."""
 
-DASHES_OF_WORKERS = {"cpu": (5.0, 1.2), "gpu": (2.5, 1.2)}
-"""Of more workers: a dash and its gap, by device; 2 dots follow for the second number of workers, 3 for the third."""
-
-FILLS, FILLS_OF_WORKERS = {"stock": "full", "tuned": "left"}, ("bottom", "right", "top", "left")
-"""Which part of a marker is filled: by loop, and for the second number of workers, the third, and so on."""
+FILLS = ("full", "left", "bottom", "right", "top")
+"""Which part of a marker is filled, by loop and number of workers."""
 
 
 def settings(options: FigureOptions) -> dict[str, Any]:
@@ -154,24 +149,22 @@ Looks = dict[Trainer, Look]
 def looks_of(trainers: Iterable[Trainer], known: Sequence[Trainer]) -> Looks:
     """The look of each of these trainers. known: they and others, in whose order looks are given.
 
-    Frameworks have colours; devices, loops and numbers of workers have line styles; devices have markers, which loops
+    Frameworks have colours. Devices, loops and numbers of workers have line styles; devices have markers, which loops
     and numbers of workers fill in part, so that no two trainers look alike in grey either. With more frameworks than
     colours, colours come again with other markers.
     """
     frameworks = list(dict.fromkeys(one.framework for one in known))
-    counts = sorted({one.workers for one in known})
-    return {
-        trainer: _look(trainer, frameworks.index(trainer.framework), counts.index(trainer.workers))
-        for trainer in sorted(trainers, key=lambda trainer: frameworks.index(trainer.framework))
-    }
-
-
-def _look(trainer: Trainer, framework: int, workers: int) -> Look:
-    """The look of a trainer. framework, workers: the places of these parts among those of the figure."""
-    marker = MARKERS[(2 * framework + (trainer.device == "gpu")) % len(MARKERS)]
-    width, colour = WIDTHS[min(framework, len(WIDTHS) - 1)], COLOURS[framework % len(COLOURS)]
-    dashes, fill = LINES[trainer.device, trainer.loop], FILLS[trainer.loop]
-    if workers and trainer.loop == STOCK:
-        dashes = (0, DASHES_OF_WORKERS[trainer.device] + (1, 1.2) * (workers + 1))
-        fill = FILLS_OF_WORKERS[(workers - 1) % len(FILLS_OF_WORKERS)]
-    return Look(trainer.name, colour, marker, width, dashes, fill)
+    places = sorted({(one.loop, one.workers, one.device) for one in known})
+    parts = sorted({place[:2] for place in places})
+    looks = {}
+    for one in sorted(trainers, key=lambda trainer: frameworks.index(trainer.framework)):
+        framework = frameworks.index(one.framework)
+        looks[one] = Look(
+            one.name,
+            COLOURS[framework % len(COLOURS)],
+            MARKERS[(2 * framework + (one.device == "gpu")) % len(MARKERS)],
+            WIDTHS[min(framework, len(WIDTHS) - 1)],
+            DASHES[places.index((one.loop, one.workers, one.device)) % len(DASHES)],
+            FILLS[parts.index((one.loop, one.workers)) % len(FILLS)],
+        )
+    return looks

@@ -12,7 +12,7 @@ from matplotlib import rcParams
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextToPath
 
-from trainmark.trainer import STOCK, Trainer
+from trainmark.trainer import Trainer
 
 
 def text_width(text: str) -> float:
@@ -44,13 +44,6 @@ def lettered(names: Iterable[str]) -> dict[str, str]:
     return dict(zip(dict.fromkeys(names), letters, strict=False))
 
 
-def place_of(trainer: Trainer) -> str:
-    """Its device, and its loop and workers if they are not the usual ones: "cpu", "gpu, tuned"."""
-    loop = [] if trainer.loop == STOCK else [trainer.loop]
-    workers = [] if trainer.workers == 1 else [f"{trainer.workers} workers"]
-    return ", ".join((trainer.device, *loop, *workers))
-
-
 def short_name(trainer: Trainer) -> str:
-    """Its name without small words: "chainer cpu", "keras-jax gpu tuned"."""
-    return f"{trainer.framework} {place_of(trainer).replace(',', '')}"
+    """Its name without a small word: "keras-jax tuned gpu"."""
+    return " ".join(trainer.name.rsplit(" on ", 1))
