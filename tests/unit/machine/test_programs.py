@@ -16,7 +16,6 @@ from trainmark.commands import launch
 from trainmark.errors import TrainmarkError
 from trainmark.frameworks import registry
 from trainmark.machine import gpus, programs, provenance, ranks
-from trainmark.paper import kit
 
 STARTS = re.compile(
     r"subprocess\.(run|Popen|call|check_call|check_output|getoutput|getstatusoutput)|pty\.\w+|pexpect\.\w+|shell|"
@@ -109,7 +108,6 @@ def has_ended(file):
 @pytest.mark.parametrize(
     ("program", "start", "said"),
     [
-        ("latexmk", kit._compile, r"; LaTeX can't compile example.tex \({}.*\)"),
         ("mpiexec", lambda _: ranks.check_launcher("mpiexec", 1), "{}"),
         ("python", lambda _: registry.check_installed(["chainer"]), "{}"),
         ("python", lambda folder: launch.scalars_of(["python"], folder, os.environ, folder), "be read {}"),

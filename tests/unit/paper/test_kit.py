@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 from fabricated_campaigns import write_campaign
-from harness import on_path
 
 from trainmark.errors import DataError
-from trainmark.paper.kit import _compile, make_kit
+from trainmark.paper.kit import make_kit
 from trainmark.paper.numbers import key_of, numbers_of
 from trainmark.records.record import read_record
 from trainmark.tables.formatting import format_figure
@@ -156,7 +155,7 @@ def test_latex_warns_of_numbers_of_disturbed_runs_and_refuses_to_compare_them(tm
 @pytest.mark.parametrize("campaign", ["12 trainers", "disturbed", "variants"])
 def test_the_example_has_two_columns_and_no_overfull_box(campaign, tmp_path):
     write_campaign(campaign, tmp_path / "results", drawn=False)
-    make_kit(tmp_path / "results", tmp_path / "kit", compiles=False)
+    make_kit(tmp_path / "results", tmp_path / "kit")
     assert "twocolumn" in (tmp_path / "kit" / "example.tex").read_text()
     sentences = re.split(r"(?<=\.)\s", (tmp_path / "kit" / "methods.tex").read_text())
     assert len(sentences) == len(set(sentences))
@@ -223,7 +222,6 @@ def test_the_same_results_give_the_same_bytes_elsewhere(results, kit, tmp_path, 
     kit_of(results, again)
     files = {path.relative_to(kit) for path in kit.rglob("*") if path.is_file()}
     assert {path.relative_to(again) for path in again.rglob("*") if path.is_file()} == files | {own}
-    assert (Path("example.pdf") in files) == bool(shutil.which("latexmk"))
     assert [name for name in files if (kit / name).read_bytes() != (again / name).read_bytes()] == []
 
 
@@ -240,12 +238,9 @@ NOT_OURS = "files.json is not one that trainmark wrote: rename yours"
         ("files.json/a", "", NOT_OURS),
         ("methods.tex/a", "", "methods.tex is your own"),
         ("tables", "", "tables is your own"),
-        ("example.pdf", "mine", "example.pdf is your own"),
     ],
 )
-def test_what_the_user_has_in_the_folder_stays(results, kit, tmp_path, monkeypatch, file, text, refusal):
-    if file == "example.pdf" and not (kit / file).exists():
-        pytest.skip("latexmk is not installed")
+def test_what_the_user_has_in_the_folder_stays(results, tmp_path, monkeypatch, file, text, refusal):
     monkeypatch.setattr("trainmark.paper.kit.known_figures", list)  # drawing takes long
     (tmp_path / file).parent.mkdir(exist_ok=True)
     for name in ("main.tex", file):
@@ -253,26 +248,3 @@ def test_what_the_user_has_in_the_folder_stays(results, kit, tmp_path, monkeypat
     with pytest.raises(DataError, match=refusal):
         kit_of(results, tmp_path)
     assert [(tmp_path / name).read_text() for name in ("main.tex", file)] == [text] * 2
-
-
-@pytest.mark.parametrize(
-    ("program", "said"),
-    [
-        ("#!/nowhere/perl\n", "No such file or directory"),
-        ("#!/bin/sh\n", "no reason"),
-        (
-            "#!/bin/sh\necho on; echo sh: 1: pdflatex: not found >&2; echo Errors, so I did not >&2; exit 12\n",
-            "sh: 1: pdf",
-        ),
-        (
-            "#!/bin/sh\necho Options: -halt-on-error; echo ! Undefined.; echo Errors, so I did not; exit 12\n",
-            "Undefined.",
-        ),
-        ("#!/bin/sh\necho ${TEXMFHOME-not} ${max_print_line-set}\n", "not set"),
-    ],
-)
-def test_why_there_is_no_pdf_is_told(tmp_path, monkeypatch, program, said):
-    for name in ("TEXMFHOME", "max_print_line"):
-        monkeypatch.setenv(name, "1")
-    monkeypatch.setenv("PATH", on_path(tmp_path, program, name="latexmk").partition(":")[0])
-    assert re.match(rf"; LaTeX can't compile example.tex \((\[.*\] )?{re.escape(said)}", _compile(tmp_path))

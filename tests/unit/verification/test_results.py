@@ -180,7 +180,7 @@ def test_what_a_mac_adds_and_weights_removed_after_their_evaluation_are_no_probl
 
 def test_the_paper_is_checked_but_for_figures_of_another_matplotlib_and_the_users_files(light, monkeypatch):
     monkeypatch.setattr("trainmark.paper.kit.known_figures", lambda: ["loss"])
-    make_kit(light, light / "paper", compiles=False)
+    make_kit(light, light / "paper")
     (light / "paper" / "own.tex").write_text("mine")
     figure, numbers = light / "paper" / FIGURES / "loss.pdf", light / "paper" / "numbers.tex"
     figure.write_bytes(b"%PDF by another matplotlib")

@@ -2,16 +2,14 @@
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from trainmark.errors import DataError, HangError
+from trainmark.errors import DataError
 from trainmark.files.whole import write_text, written_whole
-from trainmark.machine.programs import run_program
 from trainmark.paper.latex import texts_of
 from trainmark.paper.numbers import numbers_of
 from trainmark.plan.figures import known_figures, options_of_group
@@ -24,26 +22,12 @@ from trainmark.tables.sections import Section, read_results
 from trainmark.trainer import Trainer
 
 FIGURE_KINDS = ("pdf", "svg", "caption.tex", "details.tex")
-EXAMPLE_PDF = "example.pdf"
-NO_LATEX = "; example.tex was not compiled: there is no latexmk (in Debian with texlive-latex-recommended and lmodern)"
-LATEXMK = ["latexmk", "-norc", "-pdf", "-interaction=nonstopmode", "-halt-on-error"]
-
-REPRODUCIBLE = {"SOURCE_DATE_EPOCH": "0", "FORCE_SOURCE_DATE": "1", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
-"""Environment variables with which the same source gives the same PDF, byte for byte."""
-
-SETS_TEX = re.compile("^TEX|(INPUTS|FONTS)$|[a-z]")
-"""Names of environment variables that set what TeX reads and prints."""
-
-TOLD = re.compile(r"^(!.*|.*(not found|can't find|error while).*)$", re.IGNORECASE | re.MULTILINE)
-"""The line in which a program says why LaTeX ended. latexmk's own last lines say only that it did."""
 
 
-def make_kit(folder: Path, out: Path, *, compiles: bool = True) -> str:
+def make_kit(folder: Path, out: Path) -> str:
     """Write the kit of a results folder into the folder `out`, and return a line on what was made.
 
     All of it is made in a scratch folder first, so that a call that is stopped leaves the kit before it.
-
-    compiles: whether the example is compiled where LaTeX is installed.
 
     Raises DataError if the user has a file of their own by the name of one of the kit.
     """
@@ -54,9 +38,8 @@ def make_kit(folder: Path, out: Path, *, compiles: bool = True) -> str:
         figures = {one.group: _draw(one, folder, results.plan["config"]["figures"], kit) for one in results.sections}
         for name, text in texts_of(results, numbers, figures):
             write_text(kit / name, text)
-        problem = _compile(kit) if compiles else ""
         _replace(out, kit)
-    return f"{len(numbers)} numbers in {out}/numbers.tex{problem}"
+    return f"{len(numbers)} numbers in {out}/numbers.tex"
 
 
 def _draw(section: Section, folder: Path, chosen: Mapping, kit: Path) -> dict[str, float]:
@@ -91,13 +74,12 @@ def _replace(out: Path, kit: Path) -> None:
     """Remove the files of an earlier kit that the new one has not, and copy its own, each whole or not at all."""
     made = {file.relative_to(kit).as_posix() for file in kit.rglob("*") if file.is_file()} | {PAPER_FILES}
     earlier = kit_files(out)
-    ours = earlier | ({EXAMPLE_PDF} if "example.tex" in earlier else set())  # also compiled by hand
     lists = [json.dumps(sorted(names), indent=1) + "\n" for names in (made, made | earlier)]
     write_text(kit / PAPER_FILES, lists[0])
     for name in sorted(made):
         file, folders = out / name, map(out.joinpath, Path(name).parents)
         own = [one for one in folders if os.path.lexists(one) and not one.is_dir()]
-        is_ours = file.is_file() and (name in ours or file.read_bytes() == (kit / name).read_bytes())
+        is_ours = file.is_file() and (name in earlier or file.read_bytes() == (kit / name).read_bytes())
         if own := [*own, *([file] if os.path.lexists(file) and not is_ours else [])]:
             raise DataError(f"{own[0]} is your own, and the kit has a file or folder of this name; rename yours")
     write_text(out / PAPER_FILES, lists[1])  # a call that is stopped from here on leaves no file that none lists
@@ -107,23 +89,3 @@ def _replace(out: Path, kit: Path) -> None:
     for name in made:
         with written_whole(out / name) as part:
             shutil.copyfile(kit / name, part)
-
-
-def _compile(kit: Path) -> str:
-    """Compile the example, of which only the PDF is left beside it. Return why it could not be compiled, or ""."""
-    if not shutil.which(LATEXMK[0]):
-        return NO_LATEX
-    kept = {name: value for name, value in os.environ.items() if not SETS_TEX.search(name)}
-    with TemporaryDirectory() as scratch:
-        pdf = Path(scratch, EXAMPLE_PDF)
-        try:
-            done = run_program([*LATEXMK, f"-outdir={scratch}", "example.tex"], cwd=kit, env=kept | REPRODUCIBLE)
-        except (OSError, HangError) as error:
-            return f"; LaTeX can't compile example.tex ({error})"
-        if done.returncode == 0 and pdf.is_file():
-            shutil.copyfile(pdf, kit / EXAMPLE_PDF)
-            return ""
-    printed = (done.stdout + done.stderr).strip()
-    told = TOLD.search(printed)
-    reason = told.group().removeprefix("! ") if told else printed.rpartition("\n")[2] or "no reason"
-    return f"; LaTeX can't compile example.tex ({reason})"

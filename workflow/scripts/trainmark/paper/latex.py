@@ -26,7 +26,7 @@ OF_DATASETS = {name: name for name in ("digits", "fashion-mnist", "mnist", "imdb
 OF_DATASETS["imagenet"] = "imagenette ilsvrc2012 mini-imagenet"
 """How the names of datasets begin that have an entry in references.bib, by its key."""
 
-Table = tuple[list[str], list[list[str]], list[str]]
+Table = tuple[Sequence[str], list[list[str]], list[str]]
 """The headings of a table, the cells of its rows, and the notes below it."""
 
 

@@ -215,7 +215,7 @@ def _make_again(folder: Path, again: Path, plan: Mapping) -> None:
         for name, text in zip(("report/index.html", "summary.json"), render(read_results(again)), strict=True):
             write_text(again / name, text)
         if (folder / "paper" / PAPER_FILES).exists():
-            make_kit(again, again / "paper", compiles=False)
+            make_kit(again, again / "paper")
 
 
 def _is_as_made(again: Path, file: Path) -> bool:
