@@ -16,6 +16,7 @@ from trainmark.tables.remarks import (
     code_differences,
     evaluation_gaps,
     missing_lines,
+    mixed_calls,
     mixed_code,
     mixed_compilation,
     mixed_machines,
@@ -40,9 +41,9 @@ def test_adapters_of_different_frameworks_do_not_count_as_different_code(runs_of
 def test_code_that_all_share_and_that_of_one_framework_are_named(runs_of):
     runs = runs_of(with_code("a", 1), with_code("a", 2, own="d"), with_code("b", 1), with_code("b", 2, "f", "f"))
     of_one, of_other, shared = mixed_code(runs)
-    assert of_one.startswith("Different code trained run 1 and run 2. ")
-    assert of_other.startswith("Different code trained run 3 and run 4. ")
-    assert shared.startswith("Different code trained run 4 and runs 1-3. ")
+    assert of_one == "Different code trained run 1 and run 2."
+    assert of_other == "Different code trained run 3 and run 4."
+    assert shared == "Different code trained run 4 and runs 1-3."
 
 
 @pytest.mark.parametrize(
@@ -50,13 +51,13 @@ def test_code_that_all_share_and_that_of_one_framework_are_named(runs_of):
 )
 def test_runs_of_different_machines_are_named(runs_of, changes, other):
     (sentence,) = mixed_machines(runs_of(record("a", 1), record("a", 2, changes=changes)))
-    assert f"cpu runs were trained on different machines: Processor, 2 CPUs (run 1) and {other} (run 2). " in sentence
+    assert f"cpu runs were trained on different machines: Processor, 2 CPUs (run 1) and {other} (run 2)." in sentence
 
 
 def test_settings_of_libraries_that_some_runs_have_are_named(runs_of):
     runs = runs_of(*(record("a", 1 + i, changes={"sessions.0.settings": it}) for i, it in enumerate([{}, SLOW, SLOW])))
     (sentence,) = mixed_settings(runs)
-    assert "in the environment differ: none (run 1); DNNL_MAX_CPU_ISA=SSE41 (runs 2-3). " in sentence
+    assert "in the environment differ: none (run 1); DNNL_MAX_CPU_ISA=SSE41 (runs 2-3)." in sentence
     assert mixed_settings(runs[1:]) == []
 
 
@@ -82,6 +83,16 @@ def test_runs_that_compiled_what_others_of_their_setting_did_not_are_named(runs_
     runs = runs_of(cached("a", 1, 0, 9), cached("a", 2, 9, 0), cached("a", 3, 4, 5), record("b", 1))
     (sentence,) = mixed_compilation(runs)
     assert sentence.startswith("Compiled by runs 1, 3: programs that other runs of the same setting took from")
+
+
+def test_calls_are_named_with_their_days_and_a_call_over_midnight_is_one(runs_of):
+    late, early = ({"provenance.started": f"2025-01-0{day}T00:00:00+00:00"} for day in (1, 2))
+    assert mixed_calls(runs_of(record("a", 1, changes=late), record("a", 2, changes=early))) == []
+    other = early | {"sessions.0.call": "2025-01-02T00:00:00+00:00"}
+    (sentence,) = mixed_calls(runs_of(record("a", 1, changes=late), record("a", 2, changes=other)))
+    assert sentence == (
+        "Trained in 2 calls of snakemake: run 1 on 2025-01-01 (load 0.5), run 2 on 2025-01-02 (load 0.5)."
+    )
 
 
 def test_versions_of_one_framework_are_named(runs_of):
@@ -123,7 +134,7 @@ def gaps(folder, *records, evaluations=()):
 def test_runs_whose_weights_nobody_evaluated_are_named(tmp_path):
     records = [record("a"), record("a", 2, changes={"weights": None}), record("b"), record("b", 2)]
     (sentence,) = gaps(tmp_path, *records, evaluations=[evaluation(records[0]), evaluation(*records[2:])])
-    assert sentence.startswith("No other trainer evaluated the trained weights of run 2. ")
+    assert sentence.startswith("No other trainer evaluated the trained weights of run 2.")
 
 
 def test_a_trainer_of_which_no_epoch_was_audited_is_named(tmp_path):
@@ -138,4 +149,4 @@ def test_runs_that_other_code_evaluated_are_named(tmp_path):
     records = [record("a"), record("a", 2), record("b")]
     outdated = evaluation(*records[:2], current_code=False)
     (sentence,) = gaps(tmp_path, *records, evaluations=[outdated, evaluation(records[2])])
-    assert sentence.startswith("The trained weights of runs 1-2 were evaluated by code that has changed since. ")
+    assert sentence.startswith("The trained weights of runs 1-2 were evaluated by code that has changed since")

@@ -35,7 +35,7 @@ def test_runs_that_waited_are_named_by_trainer_with_their_share(runs_of):
     )  # fmt: skip
     (sentence,) = waiting_sentences(runs)
     named = "a on cpu for 42 to 50 % of the time (runs 1-2), b on cpu for 10 % of the time (run 3)"
-    assert sentence.startswith(f"Waited for data: {named}. The loader was measured rather than the network. ")
+    assert sentence.startswith(f"Waited for data: {named}. Such times measure the loader")
     assert list(runs["waited"]) == [*(f"{share} % of its steady epochs" for share in (50, 42, 10)), "", ""]
 
 

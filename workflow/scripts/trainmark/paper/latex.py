@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import jinja2
 
@@ -56,7 +57,7 @@ def texts_of(
         for name, (headings, rows, notes) in tables.items():
             for start in range(0, len(rows), MOST_ROWS):
                 path = f"tables/{'/'.join(section.group)}/{name}{f'-{start // MOST_ROWS + 1}' if start else ''}"
-                values = {"headings": headings, "rows": rows[start : start + MOST_ROWS], "notes": notes}
+                values: dict[str, Any] = {"headings": headings, "rows": rows[start : start + MOST_ROWS], "notes": notes}
                 yield f"{path}.tex", templates.get_template("table.tex.j2").render(values)
                 shown[path] = name
         longest = section.runs["epochs"].max()

@@ -15,7 +15,7 @@ from trainmark.report.tables import too_few
 from trainmark.tables import remarks
 from trainmark.tables.formatting import counted, number_ranges
 from trainmark.tables.frames import rows_of
-from trainmark.tables.remarks import TRAIN_AGAIN
+from trainmark.tables.remarks import LOAD_FASTER, TRAIN_AGAIN
 from trainmark.tables.sections import Results, Section
 from trainmark.tables.verdicts import not_ranked
 
@@ -88,7 +88,7 @@ OF_RUNS: tuple[tuple[str, Callable[[pd.DataFrame], pd.Series], str], ...] = (
     ("library settings", lambda runs: runs["library_settings"] != "",
      f"They may slow a training down, or change it. To measure without them, unset them, {AGAIN}."),
     ("waited for data", lambda runs: runs["waited"] != "",
-     "Such times measure the loader. Set loader.store to mapped, or give runs more CPUs and loader.jobs."),
+     LOAD_FASTER),
     ("resumed elsewhere", lambda runs: runs["machines"] > 1,
      f"Such times mix different hardware or settings of libraries. To measure one machine, {AGAIN} there."),
 )  # fmt: skip
@@ -118,19 +118,19 @@ OF_SECTIONS: tuple[tuple[str, Callable[[Section], list[str]], str, str], ...] = 
     ("mixed settings", lambda one: remarks.mixed_settings(one.runs),
      "Runs of one section had different settings of libraries.", f"To compare them, {AGAIN} without them."),
     ("several calls", lambda one: remarks.mixed_calls(one.runs),
-     "Runs of one section were trained in several calls of snakemake, and mixed only within a call.",
-     "Where it matters, delete the records of a section and train it in one call."),
+     "Runs of one section were trained in several calls of snakemake.",
+     "Their order was mixed only within a call: where it matters, delete the records and train them in one."),
     ("other code certified", lambda one: remarks.code_differences(one.certificate, one.runs),
      "Runs were trained by other code than was certified.", f"Delete the certificate, and {AGAIN}."),
     ("not evaluated", lambda one: [] if one.has_variants else remarks.evaluation_gaps(one.runs),
-     "Not all runs were evaluated and audited by another trainer.", f"Set keep_weights to needed, {AGAIN}."),
+     "Not all runs were evaluated and audited by another trainer.", f"Set keep_weights to needed or true, {AGAIN}."),
 )  # fmt: skip
 """Warnings on the runs of a section: kind, sentences on it, what they say of all, and what to do."""
 
 
 def section_remarks(section: Section) -> list[str]:
     """The sentences of all warnings on a section, and those on its compilation and on runs that waited."""
-    found = [line for _, sentences, _, _ in OF_SECTIONS for line in sentences(section)]
+    found = [f"{line} {what_to_do}" for _, sentences, _, what_to_do in OF_SECTIONS for line in sentences(section)]
     return [*found, *remarks.mixed_compilation(section.runs), *remarks.waiting_sentences(section.runs)]
 
 

@@ -15,6 +15,12 @@ TRAIN_AGAIN = (  # of two --config, Snakemake takes the second alone
 )
 """What to do about disturbed runs."""
 
+LOAD_FASTER = (
+    "Such times measure the loader, and verdicts on trainers that waited are withheld. Set loader.store to mapped, or "
+    "give runs more CPUs and loader.jobs."
+)
+"""What to do about runs that waited for data."""
+
 MANY = 6
 """If more runs than this were disturbed, only their causes are named, without the measured values."""
 
@@ -32,11 +38,7 @@ def mixed_code(runs: pd.DataFrame) -> list[str]:
     of_frameworks = [own.groupby("code_sha256")["number"] for _, own in runs.groupby("framework")]
     divided = [runs.groupby("shared_code_sha256")["number"], *of_frameworks]
     divisions = {tuple(sorted(named_runs(numbers) for _, numbers in parts)) for parts in divided if len(parts) > 1}
-    return [
-        f"Different code trained {' and '.join(division)}. To make them comparable, delete their records and run "
-        "snakemake again, which retrains them."
-        for division in sorted(divisions)
-    ]
+    return [f"Different code trained {' and '.join(division)}." for division in sorted(divisions)]
 
 
 def mixed_versions(runs: pd.DataFrame) -> list[str]:
@@ -56,10 +58,7 @@ def mixed_machines(runs: pd.DataFrame) -> list[str]:
         # A run that ran out of memory before its device was known is left out.
         machines = _named(group, [processor, group["held_cpus"].map(lambda count: counted(count, "CPU"))])
         if len(machines) > 1:
-            sentences.append(
-                f"The {device} runs were trained on different machines: {' and '.join(machines)}. Their times also "
-                "differ by the machine."
-            )
+            sentences.append(f"The {device} runs were trained on different machines: {' and '.join(machines)}.")
     return sentences
 
 
@@ -67,22 +66,20 @@ def mixed_settings(runs: pd.DataFrame) -> list[str]:
     """A sentence if runs had different settings of libraries in their environment, with the settings."""
     ordered = runs.sort_values("library_settings")
     named = _named(ordered, [ordered["library_settings"].replace("", "none")])
-    differ = f"The settings of libraries in the environment differ: {'; '.join(named)}. Times also differ by them."
-    return [differ] if len(named) > 1 else []
+    return [f"Settings of libraries in the environment differ: {'; '.join(named)}."] if len(named) > 1 else []
 
 
 def mixed_calls(runs: pd.DataFrame) -> list[str]:
-    """A sentence if runs were trained in several calls of snakemake or on several days, with the load of each day.
+    """A sentence if runs were trained in several calls of snakemake, with the day and the load of each.
 
     If the machine was slower during one call, the runs of the other calls are favoured.
     """
-    calls, parts = runs["calls"].nunique(), []
+    parts = []
     for (_, day), group in runs.groupby(["calls", "day"]):
         load = " to ".join(dict.fromkeys(group["load_1min"].agg(["min", "max"]).map("{:.1f}".format)))
         parts.append(f"{named_runs(group['number'])} on {day} (load {load})")
-    where = f"in {calls} calls of snakemake" if calls > 1 else "on several days"
-    mixed = ". The order of runs was mixed only within each call" if calls > 1 else ""
-    return [f"Trained {where}: {', '.join(parts)}{mixed}."] if len(parts) > 1 else []
+    calls = runs["calls"].nunique()
+    return [f"Trained in {calls} calls of snakemake: {', '.join(parts)}."] if calls > 1 else []
 
 
 def disturbances(runs: pd.DataFrame) -> list[str]:
@@ -117,12 +114,7 @@ def waiting_sentences(runs: pd.DataFrame) -> list[str]:
         shares = 100 * group["waiting_share"].fillna(group["training_waiting_share"])
         share = " to ".join(dict.fromkeys(shares.agg(["min", "max"]).map("{:.0f}".format)))
         parts.append(f"{trainer.name} for {share} % of the time ({named_runs(group['number'])})")
-    sentence = (
-        f"Waited for data: {', '.join(parts)}. The loader was measured rather than the network. To load faster, set "
-        "loader.store to mapped, or give the run more CPUs and loader.jobs. Medians include these runs; verdicts on "
-        "trainers that waited are withheld."
-    )
-    return [sentence] if parts else []
+    return [f"Waited for data: {', '.join(parts)}. {LOAD_FASTER}"] if parts else []
 
 
 def resumed_elsewhere(run: Mapping) -> str | None:
@@ -136,8 +128,7 @@ def code_differences(certificate: Mapping | None, runs: pd.DataFrame) -> list[st
     certified = certificate["trainers"] if certificate else []
     codes = {Trainer.parse(one["trainer"]): one["code"]["sha256"] for one in certified}
     return [
-        f"The code that was certified for {trainer.name} differs from the code that trained its runs. To use the same "
-        "code for both, delete the certificate and these records, and run snakemake again."
+        f"The code that was certified for {trainer.name} differs from the code that trained its runs."
         for trainer, code in codes.items()
         if any(select_trainer(runs, trainer)["code_sha256"] != code)
     ]
@@ -151,13 +142,11 @@ def evaluation_gaps(runs: pd.DataFrame) -> list[str]:
     evaluated = finished["evaluated_by"] != ""
     audited = finished["audited_epoch"].notna().groupby([finished[key] for key in TRAINER]).transform("any")
     gaps = {
-        "No other trainer evaluated the trained weights of {}. To have them evaluated, set keep_weights to needed or "
-        "true, delete these records and call snakemake again.": ~evaluated,
-        "The trained weights of {} were evaluated by code that has changed since. They were not evaluated again, since "
-        "they were removed; keep_weights: true keeps weights. To have them evaluated again, delete these records and "
-        "call snakemake again.": finished["evaluated_by_other_code"],
-        "No epoch of {} was audited, although their weights were evaluated. Delete these records and call snakemake "
-        "again.": evaluated & ~audited,
+        "No other trainer evaluated the trained weights of {}.": ~evaluated,
+        "The trained weights of {} were evaluated by code that has changed since, and removed.": finished[
+            "evaluated_by_other_code"
+        ],
+        "No epoch of {} was audited, although their weights were evaluated.": evaluated & ~audited,
     }
     return [sentence.format(named_runs(finished["number"][which])) for sentence, which in gaps.items() if which.any()]
 
