@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Any
 
 import jinja2
@@ -11,7 +12,6 @@ import jinja2
 from trainmark.paper.numbers import key_of, versions_of
 from trainmark.report.figures.caption import for_latex
 from trainmark.report.figures.style import ONE_COLUMN, TWO_COLUMNS
-from trainmark.report.figures.text import lettered
 from trainmark.report.tables import ALWAYS, medians_table
 from trainmark.tables.formatting import absent_word, with_interval
 from trainmark.tables.frames import rows_of, shown_of_trainers
@@ -22,6 +22,8 @@ FOLDER = Path(__file__).parent
 
 MOST_ROWS = 48
 """A table with more rows is divided, so that each part fits a page."""
+
+LETTERS = [first + second for first in ("", *ascii_uppercase) for second in ascii_uppercase]
 
 OF_DATASETS = {name: name for name in ("digits", "fashion-mnist", "mnist", "imdb", "imagenette")}
 OF_DATASETS["imagenet"] = "imagenette ilsvrc2012 mini-imagenet"
@@ -83,7 +85,8 @@ def _ratios(section: Section) -> list[dict]:
 
 def _comparisons(ratios: Iterable[Mapping]) -> Table:
     """Ratios with their verdicts. What is longer than a verdict stands below them, by a letter."""
-    letters = lettered(row["verdict"] for row in ratios if absent_word(row["verdict"]) != row["verdict"])
+    long = dict.fromkeys(row["verdict"] for row in ratios if absent_word(row["verdict"]) != row["verdict"])
+    letters = dict(zip(long, LETTERS, strict=False))
     short = {verdict: f"{absent_word(verdict)} ({letter})" for verdict, letter in letters.items()}
     rows = []
     for row in ratios:

@@ -63,7 +63,7 @@ def draw_phases(data: Data) -> Figure | None:
     panels = np.linspace(0, len(settings) - 1, 4 if width > 4.5 else 2).round().astype(int)
     settings = settings[sorted({*panels})]
     trainers = [trainer for trainer in data.looks if len(select_trainer(rows, trainer))]
-    names = [short_name(trainer) for trainer in trainers]
+    names = [short_name(trainer.name) for trainer in trainers]
     figure, axes = scales.rows_figure(names, width, 0.3 * width, 0.8, columns=len(settings))
     for axis, epochs in zip(axes, settings, strict=True):
         _draw_stacks(axis, rows[rows["epochs"] == epochs], trainers, 0.65 * width / len(settings))
@@ -84,10 +84,9 @@ def draw_break_even(data: Data) -> Figure | None:
     rows = data.section.rows("break_even").dropna(subset="value")
     if rows.empty:
         return None
-    names = {trainer.name: short_name(trainer) for trainer in data.looks}
-    after = [short_name(Trainer.of(row)) for row in rows.to_dict("records")]
+    after = pd.Series([Trainer.of(row).name for row in rows.to_dict("records")], rows.index)
     low, high = measured = float(data.runs["epochs"].min()), float(data.runs["epochs"].max())
-    rows["pair"] = rows["compared_with"].map(names) + " → " + after
+    rows["pair"] = rows["compared_with"].map(short_name) + " → " + after.map(short_name)
     rows["is_outside"] = ~rows["value"].between(low, high)
     pairs, width = rows.sort_values(["is_outside", "value"], kind="stable")["pair"].unique().tolist(), data.width(1)
     figure, (axis,) = scales.rows_figure(pairs, width, 0.42 * width, 0.85, least=0.24)
@@ -129,7 +128,7 @@ def draw_time_to_accuracy(data: Data) -> Figure | None:
     rows, width = rows.sort_values(["never", "value"], kind="stable"), data.width(1)
     of_trainers = [(Trainer.of(row), row) for row in rows.to_dict("records")]
     names = [
-        f"{short_name(trainer)} ({row['reached']:.0f}/{row['runs']}){DISTURBED_MARK * row['disturbed_times']}"
+        f"{short_name(trainer.name)} ({row['reached']:.0f}/{row['runs']}){DISTURBED_MARK * row['disturbed_times']}"
         for trainer, row in of_trainers
     ]
     figure, (axis,) = scales.rows_figure(names, width, 0.4 * width, 0.6)
@@ -164,7 +163,7 @@ def draw_tuning(data: Data) -> Figure | None:
         return None
     trainers, width, is_tried = [Trainer.of(row) for row in rows_of(steps)], data.width(2), steps["verdict"] != TAKEN
     times = zip(trainers, steps["reason"], steps["seconds"], strict=True)
-    names = [f"{short_name(trainer)}: {step} ({three_digits(time)} s)" for trainer, step, time in times]
+    names = [f"{short_name(trainer.name)}: {step} ({three_digits(time)} s)" for trainer, step, time in times]
     figure, (axis,) = scales.rows_figure(names, width, 0.5 * width, 0.6)
     shares = marks.of_rows(steps) * (steps["seconds"] / steps["stock"] / steps["value"]).to_numpy()
     for place, (trainer, hollow) in enumerate(zip(trainers, is_tried, strict=True)):

@@ -3,16 +3,12 @@
 Widths and heights are those of the font and the size in matplotlib's settings at that moment.
 """
 
-from collections.abc import Iterable
 from functools import cache
-from string import ascii_uppercase
 from textwrap import fill
 
 from matplotlib import rcParams
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextToPath
-
-from trainmark.trainer import Trainer
 
 
 def text_width(text: str) -> float:
@@ -38,12 +34,6 @@ def wrapped(text: str, width: float) -> str:
     return next((one for one in tried if max(map(text_width, one.split("\n"))) <= width), fill(text, 1))
 
 
-def lettered(names: Iterable[str]) -> dict[str, str]:
-    """A letter for each of these trainers, which stands for its name where two names a row would be too long."""
-    letters = [first + second for first in ("", *ascii_uppercase) for second in ascii_uppercase]
-    return dict(zip(dict.fromkeys(names), letters, strict=False))
-
-
-def short_name(trainer: Trainer) -> str:
-    """Its name without a small word: "keras-jax tuned gpu"."""
-    return " ".join(trainer.name.rsplit(" on ", 1))
+def short_name(trainer: str) -> str:
+    """The name of a trainer without a small word: "keras-jax tuned gpu"."""
+    return " ".join(trainer.rsplit(" on ", 1))
