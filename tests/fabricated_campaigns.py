@@ -367,7 +367,7 @@ def draw(folder: Path, processes: int = 1, *, drawn: bool = True) -> None:
     for section in read_results(folder).sections:
         figures = folder.joinpath("figures", *section.group)
         if drawn:
-            draw_figures(read_data(section.group, folder), figures, processes)
+            draw_figures(read_data(section, folder), figures, processes)
         else:
             write_empty_figures(figures)
 

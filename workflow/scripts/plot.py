@@ -7,11 +7,13 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
-from trainmark.errors import run_command
+from trainmark.errors import ConfigError, run_command
 from trainmark.plan.figures import known_figures
 from trainmark.report.figures.data import Data, read_data
 from trainmark.report.figures.options import DEFAULT_OPTIONS, DPI, SIZES_PT, STYLES, WIDTHS_MM, FigureOptions
 from trainmark.report.figures.save import save_figures
+from trainmark.tables.sections import Section, read_results
+from trainmark.variant import Group
 
 
 def main() -> None:
@@ -26,8 +28,21 @@ def main() -> None:
     add_options(parser)
     arguments = parser.parse_args()
     group = (arguments.experiment, arguments.recipe, arguments.dataset)
-    data = read_data(group, arguments.results_folder, FigureOptions.of(vars(arguments)))
-    draw(data, arguments.out_folder, arguments.threads)
+    section = section_of(group, arguments.results_folder)
+    draw(
+        read_data(section, arguments.results_folder, FigureOptions.of(vars(arguments))),
+        arguments.out_folder,
+        arguments.threads,
+    )
+
+
+def section_of(group: Group, folder: Path) -> Section:
+    """Read a section: experiment, recipe and dataset. Raises ConfigError if a results folder has none of this group."""
+    sections = {section.group: section for section in read_results(folder, group[0]).sections}
+    if group not in sections:
+        known = ", ".join(" ".join(section.group) for section in read_results(folder).sections)
+        raise ConfigError(f"{folder} has no runs of {' '.join(group)} (experiment, recipe, dataset); it has {known}")
+    return sections[group]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

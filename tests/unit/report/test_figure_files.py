@@ -138,10 +138,10 @@ CHOSEN = {
 def parsed(*words):
     """The options that plot.py reads from its command line."""
     needed = ["--results-folder=r", "--experiment=e", "--recipe=r", "--dataset=d", "--out-folder=o"]
-    with mock.patch.object(plot, "read_data") as read, mock.patch.object(plot, "draw"):
+    with mock.patch.multiple(plot, draw=mock.DEFAULT, section_of=mock.DEFAULT, read_data=mock.DEFAULT) as made:
         with mock.patch.object(sys, "argv", ["plot.py", *needed, *words]):
             plot.main()
-        return read.call_args.args[2]
+        return made["read_data"].call_args.args[2]
 
 
 def test_options_of_the_config_reach_the_figures():

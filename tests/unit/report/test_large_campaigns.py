@@ -6,6 +6,7 @@ from statistics import median
 
 import pytest
 from fabricated_campaigns import CAMPAIGNS, write_campaign
+from plot import section_of
 from report_figures import check_figures
 
 from trainmark.errors import ConfigError
@@ -62,7 +63,7 @@ def test_no_pair_stands_under_a_sentence_that_its_certificate_contradicts(twelve
     assert {*zip(parity["first"], parity["second"], strict=True)} >= refused
     assert "63 of 66 pairs certified" in twelve.summary["trust"]
     (warning,) = [one for one in twelve.summary["warnings"] if one["kind"] == "uncertified pairs"]
-    note = parity_note(read_data(GROUP, twelve.folder).pairs)
+    note = parity_note(read_data(section_of(GROUP, twelve.folder), twelve.folder).pairs)
     for first, second in refused:
         assert any(line.startswith(f"{first} and {second}: ") for line in warning["details"])
         assert f"{first} and {second}: " in note
@@ -91,7 +92,7 @@ def test_trainers_are_listed_by_their_ratio_and_those_without_a_verdict_come_las
 def test_figures_of_a_group_without_runs_are_refused_in_a_sentence(twelve):
     allowed = "twelve mnist-mlp-flux digits, twelve perceptron own_data"
     with pytest.raises(ConfigError, match=rf"has no runs of twelve mnist-mlp-keras digits .*; it has {allowed}$"):
-        read_data(("twelve", "mnist-mlp-keras", "digits"), twelve.folder)
+        section_of(("twelve", "mnist-mlp-keras", "digits"), twelve.folder)
 
 
 def test_a_command_has_its_own_name(twelve):

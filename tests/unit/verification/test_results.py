@@ -123,7 +123,8 @@ def remake(folder, draws=True):
     page = folder / "report" / "index.html"
     page.parent.mkdir(exist_ok=True)
     if draws:
-        save_figures(read_data(GROUP, folder, FigureOptions(size=8)), folder / FIGURES, known_figures())
+        (section,) = read_results(folder).sections
+        save_figures(read_data(section, folder, FigureOptions(size=8)), folder / FIGURES, known_figures())
     texts = render(read_results(folder))
     for file, text in zip((page, folder / "summary.json"), texts, strict=True):
         file.write_text(text)

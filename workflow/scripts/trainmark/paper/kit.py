@@ -12,14 +12,12 @@ from trainmark.errors import DataError
 from trainmark.files.whole import write_text, written_whole
 from trainmark.paper.latex import texts_of
 from trainmark.paper.numbers import numbers_of
-from trainmark.plan.figures import known_figures, options_of_group
+from trainmark.plan.figures import known_figures
 from trainmark.plan.products import PAPER_FILES
-from trainmark.report.figures.data import read_data_of
-from trainmark.report.figures.options import STYLES, FigureOptions
+from trainmark.report.figures.data import options_of, read_data
+from trainmark.report.figures.options import STYLES
 from trainmark.report.figures.save import laid_out, write_figure
-from trainmark.tables.frames import rows_of
 from trainmark.tables.sections import Section, read_results
-from trainmark.trainer import Trainer
 
 FIGURE_KINDS = ("pdf", "svg", "caption.tex", "details.tex")
 
@@ -44,9 +42,7 @@ def make_kit(folder: Path, out: Path) -> str:
 
 def _draw(section: Section, folder: Path, chosen: Mapping, kit: Path) -> dict[str, float]:
     """Draw each figure that shows something, in the style for a paper; return its width in inches, by its path."""
-    trainers = {str(Trainer.of(row)) for row in rows_of(section.runs)}
-    options = FigureOptions.of({"style": STYLES[1]} | options_of_group(chosen, trainers))
-    data, widths = read_data_of(section, folder, options), {}
+    data, widths = read_data(section, folder, options_of(section, {"style": STYLES[1], **chosen})), {}
     for name in known_figures():
         drawn = laid_out(name, data)
         if drawn.shows:

@@ -107,9 +107,8 @@ def _sections(results: Results, models: Mapping[tuple[str, ...], Model], standin
             "variants": _variants(own) if section.has_variants else {},
             "is_grid": section.has_variants and runs["variant"].map(levels_of).any(),
             "description": descriptions[section.group[0]],
-            "censored": [run for run in rows_of(runs.sort_values("number")) if run["status"] != "ok"],
             "remarks": [
-                *(f"Not ranked: {line}." for line in not_ranked(section.parity)[1:]),
+                *(f"Not ranked: {line}." for line in not_ranked(section.parity)),
                 *section_remarks(section),
                 *(f"{one} {TRAIN_AGAIN}" for one in disturbances(runs)),
             ],

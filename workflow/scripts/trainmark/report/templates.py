@@ -10,7 +10,7 @@ from trainmark.plan.matrix import LEAST_PAIRS
 from trainmark.report.cells import cells_of
 from trainmark.report.standings import OF_VARIANTS
 from trainmark.tables.comparability import TOO_FEW, WITHHELD
-from trainmark.tables.formatting import counted, listed, status_counts
+from trainmark.tables.formatting import counted, listed, troubled
 from trainmark.tables.verdicts import reasons_beside_verdict, refused_pairs, why_not_distinguishable
 from trainmark.trainer import Trainer
 
@@ -35,7 +35,7 @@ def templates(*, autoescape: bool = False) -> jinja2.Environment:
         "layers": layers,
         "listed": listed,
         "lost": lambda row: "" if row["runs"] else reasons_beside_verdict(row),
-        "status_counts": status_counts,
+        "troubled": troubled,
         "why": why_not_distinguishable,
     }
     return environment

@@ -146,7 +146,7 @@ def _about_pairs(results: Results) -> Iterator[Warned]:
     if repeats:
         what = f"{counted(min(repeats), 'repeat')} {'is' if min(repeats) == 1 else 'are'} too few for a verdict."
         yield Warned("few repeats", what, f"Set repeats to {LEAST_PAIRS} or more and run snakemake again.")
-    if lines := tuple(not_ranked(results.parity)[1:]):
+    if lines := tuple(not_ranked(results.parity)):
         what = f"{counted(len(lines), 'pair')} of trainers not certified to train the same network."
         yield Warned(UNCERTIFIED, what, "They are not ranked. Mend the cause and run snakemake again.", (), lines)
 

@@ -1,7 +1,6 @@
 """Formats numbers and lists for people, and gives the words that stand in place of a missing number."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from math import isinf
 
@@ -116,13 +115,6 @@ def why_absent(statuses: Iterable[str]) -> str:
     occurring = {*statuses}
     words = [word for status, word in CENSORED.items() if status in occurring]
     return NOT_MEASURED if "ok" in occurring else " or ".join(words)
-
-
-def status_counts(statuses: Iterable[str]) -> str:
-    """Count the runs of each status: "47 ok, 2 diverged". The ok ones are always named, the others only if any."""
-    counts = Counter(statuses)
-    censored = [f"{counts[status]} {word}" for status, word in CENSORED.items() if counts[status]]
-    return ", ".join([f"{counts['ok']} ok", *censored])
 
 
 def troubled(runs: pd.DataFrame) -> str:

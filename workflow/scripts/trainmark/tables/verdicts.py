@@ -48,10 +48,9 @@ def refused_pairs(parity: pd.DataFrame) -> pd.DataFrame:
 
 
 def not_ranked(parity: pd.DataFrame) -> list[str]:
-    """A heading, then a line for each pair of trainers that must not be ranked; empty if there is none."""
+    """A line for each pair of trainers that must not be ranked."""
     refused = refused_pairs(parity)
-    lines = refused["first"] + " and " + refused["second"] + ": " + refused["reason"]
-    return ["Not to be ranked:", *lines] if len(lines) else []
+    return list(refused["first"] + " and " + refused["second"] + ": " + refused["reason"])
 
 
 def short_refusals(parity: pd.DataFrame) -> str:
@@ -67,9 +66,9 @@ def parity_note(parity: pd.DataFrame) -> str:
     classes of all pairs, or the settings in which variants differ; "" for one trainer.
     """
     if lines := not_ranked(parity):
-        return "\n".join(lines)
+        return f"Not to be ranked: {'; '.join(lines)}."
     found = set(parity["parity"])
     if OTHER_SETTINGS in found:
-        return "; ".join(parity["reason"].unique())
+        return "; ".join(parity["reason"].unique()) + "."
     classes = [words for name, words in EQUAL.items() if name in found]
-    return f"Parity of all pairs (float64): {' or '.join(classes)}" if classes else ""
+    return f"Parity of all pairs (float64): {' or '.join(classes)}." if classes else ""

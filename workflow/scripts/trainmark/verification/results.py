@@ -21,24 +21,22 @@ from trainmark.files.whole import write_text
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.paper.kit import make_kit
 from trainmark.plan.code_digests import run_code
-from trainmark.plan.figures import known_figures, options_of_group
+from trainmark.plan.figures import known_figures
 from trainmark.plan.matrix import expand_runs, trained_order
 from trainmark.plan.plan_file import read_plan, refuse_other_folders
 from trainmark.plan.products import MANIFEST, PAPER_FILES, prepared_in
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.recipes.command import DATASET, FRAMEWORK
+from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.evaluation import RECORD_AGAIN, agrees, read_evaluation_of_removed
 from trainmark.records.record import AGAIN
 from trainmark.report.collected import collected, write_tables
-from trainmark.report.figures.data import read_data
-from trainmark.report.figures.options import FigureOptions
+from trainmark.report.figures.data import options_of, read_data
 from trainmark.report.figures.save import save_figures
 from trainmark.report.page import render
 from trainmark.tables.frames import is_same_parquet
 from trainmark.tables.remarks import missing_lines
 from trainmark.tables.sections import read_results
 from trainmark.trainer import Trainer
-from trainmark.variant import drawn_groups
 
 BROKEN = (OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, AssertionError)
 """Exceptions, besides TrainmarkError, that reading a tampered file may raise."""
@@ -204,15 +202,14 @@ def _check_made(verified: Verified, folder: Path, plan: Mapping) -> None:
 
 def _make_again(folder: Path, again: Path, plan: Mapping) -> None:
     write_tables(*collected(plan, folder), plan, again / "tables")
-    runs = [run_id.split("/") for run_id in plan["records"]]
-    for group in sorted(drawn_groups((experiment, recipe, dataset) for experiment, recipe, dataset, *_ in runs)):
-        trainers = {trainer for *of_run, trainer, _, _ in runs if tuple(of_run) == group}
-        options = FigureOptions.of(options_of_group(plan["config"]["figures"], trainers))
-        save_figures(read_data(group, again, options), again.joinpath("figures", *group), known_figures())
+    results = read_results(again)
+    for section in results.sections:
+        data = read_data(section, again, options_of(section, plan["config"]["figures"]))
+        save_figures(data, again.joinpath("figures", *section.group), known_figures())
     # The report, and with it the paper, also shows the datasets. Commands have none.
-    if (folder / "datasets").is_dir() or all(dataset == DATASET for _, _, dataset, *_ in runs):
+    if (folder / "datasets").is_dir() or all(section.is_command for section in results.sections):
         (again / "report").mkdir()
-        for name, text in zip(("report/index.html", "summary.json"), render(read_results(again)), strict=True):
+        for name, text in zip(("report/index.html", "summary.json"), render(results), strict=True):
             write_text(again / name, text)
         if (folder / "paper" / PAPER_FILES).exists():
             make_kit(again, again / "paper")

@@ -38,7 +38,7 @@ def caption_of(name: str, sentence: str, figure: Figure, data: Data) -> tuple[st
     shown, details = known_figures()[name]
     runs, named = data.runs, named_runs(data.runs["number"])
     notes = [parity_note(data.pairs), *mixed_calls(runs), *disturbances(runs), *waiting_sentences(runs)]
-    notes = [_paragraph(note) for note in [*notes, _reference_note(texts, data.references)] if note]
+    notes = [*filter(None, notes), *filter(None, [_reference_note(texts, data.references)])]
     is_named = bool(mixed_calls(runs)) or any(f"{named} (" in note for note in notes)
     lines = ["" if sentence else details, *notes, "" if is_named else f"{named.capitalize()}."]
     return " ".join(filter(None, [shown, sentence])), "\n".join(filter(None, lines))
@@ -53,13 +53,6 @@ def _reference_note(texts: str, references: Iterable[Mapping]) -> str:
         if f"published:{''.join(one['name'].split())}" in texts
     ]
     return f"Published results, on other hardware: {'. '.join(described)}." if described else ""
-
-
-def _paragraph(note: str) -> str:
-    """A note of several lines, of which the first may be a heading, as a paragraph."""
-    first, *others = note.splitlines()
-    text = " ".join(filter(None, [first, "; ".join(others)]))
-    return text if text.endswith(".") else f"{text}."
 
 
 def for_latex(text: str) -> str:

@@ -10,10 +10,11 @@ import pandas as pd
 
 from trainmark.config.references import read_references, references_of
 from trainmark.errors import ConfigError
+from trainmark.plan.figures import options_of_group
 from trainmark.report.figures.options import DEFAULT_OPTIONS, FigureOptions
 from trainmark.report.figures.style import MM, ONE_COLUMN, TWO_COLUMNS, Looks, looks_of
 from trainmark.tables.frames import by_trainer
-from trainmark.tables.sections import Section, read_results
+from trainmark.tables.sections import Section
 from trainmark.trainer import Trainer
 
 
@@ -64,20 +65,7 @@ class Data:
         return pairs[["first", "second", "parity", "reason"]].drop_duplicates()
 
 
-def read_data(group: tuple[str, str, str], folder: Path, options: FigureOptions = DEFAULT_OPTIONS) -> Data:
-    """Read what the figures of a group are drawn from, from a results folder. group: experiment, recipe and dataset.
-
-    Raises CertificateError or ConfigError if the certificate or the references can't be read, if there are no runs of
-    the group, or as `read_data_of`.
-    """
-    sections = {section.group: section for section in read_results(folder, group[0]).sections}
-    if group not in sections:
-        known = ", ".join(" ".join(section.group) for section in read_results(folder).sections)
-        raise ConfigError(f"{folder} has no runs of {' '.join(group)} (experiment, recipe, dataset); it has {known}")
-    return read_data_of(sections[group], folder, options)
-
-
-def read_data_of(section: Section, folder: Path, options: FigureOptions) -> Data:
+def read_data(section: Section, folder: Path, options: FigureOptions = DEFAULT_OPTIONS) -> Data:
     """Read what the figures of a section are drawn from besides it, from its results folder.
 
     Raises ConfigError if the references can't be read, or if the options name a trainer that the section does not have.
@@ -86,6 +74,11 @@ def read_data_of(section: Section, folder: Path, options: FigureOptions) -> Data
         section = of_trainers(section, options.trainers)
     curves = pd.read_parquet(folder / "tables" / "curves.parquet")
     return Data(section.named, curves, references_of(section.group, read_references()), options)
+
+
+def options_of(section: Section, chosen: Mapping[str, Any]) -> FigureOptions:
+    """The options of the figures of a section. chosen: the key `figures` of the config."""
+    return FigureOptions.of(options_of_group(chosen, {str(trainer) for trainer, _ in by_trainer(section.runs)}))
 
 
 def of_trainers(section: Section, chosen: Sequence[str]) -> Section:
