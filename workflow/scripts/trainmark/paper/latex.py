@@ -72,8 +72,9 @@ def texts_of(
 def _medians(section: Section, columns: list[str]) -> Table:
     """Medians with the smallest and the largest run."""
     table = medians_table(section, columns, ALWAYS)
-    rows = [[entry.text for entry in entries[:-1]] for _, entries in table.rows]
-    return table.headings[:-1], rows, [table.note] if table.note else []
+    rows = [[entry.text.replace(" %", "") for entry in entries[:-1]] for _, entries in table.rows]
+    headings = [f"{heading}, %" if "accuracy" in heading else heading for heading in table.headings[:-1]]
+    return headings, rows, [table.note] if table.note else []
 
 
 def _ratios(section: Section) -> list[dict]:

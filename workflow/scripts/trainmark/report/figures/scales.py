@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from trainmark.report.figures import legend
 from trainmark.report.figures.style import MOST_ROWS_HEIGHT, Look, Looks
@@ -27,15 +27,16 @@ def log_axis(axis: Axes, which: str, width: float = np.inf) -> None:
 
     which: "x" or "y". width: about that of an x axis.
     """
-    low = getattr(axis.dataLim, f"minpos{which}") / 1.6
-    high = getattr(axis.dataLim, f"{which}max") * 1.6  # a range of at least 2.5 holds one of 1, 2 and 5
+    low = getattr(axis.dataLim, f"minpos{which}") / 1.6  # so that a small difference looks small
+    high = getattr(axis.dataLim, f"{which}max") * 1.6
     if not 0 < low < high < np.inf:
         return
     axis.set(**{f"{which}scale": "log", f"{which}lim": (low, high)})
     ticks, decades = getattr(axis, f"{which}axis"), np.log10(high / low)
     widest = text_width(f"{high:.0f}" if high >= 1 else f"{low:.1g}") + 0.06
     fits = width >= 3 * decades * widest  # 1, 2 and 5 of each decade
-    ticks.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 2.5 and (fits or decades < 1) else (1,)))
+    of_decades = LogLocator(subs=(1, 2, 5) if decades < 2.5 and (fits or decades < 1) else (1,))
+    ticks.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]) if decades < 0.6 else of_decades)
     ticks.set_major_formatter(FuncFormatter(lambda value, position: f"{value:g}"))
     ticks.set_minor_locator(NullLocator())
 
