@@ -38,7 +38,7 @@ def of_trainers(looks: Looks, thin: bool = False) -> list[Line2D]:
 def add(figure: Figure, entries: Sequence[Artist]) -> None:
     """Write a legend above the axes, in as many columns as fit; the figure grows by its height."""
     width, height = figure.get_size_inches()
-    labels = [wrapped(str(one.get_label()), min(2.8, width / 2 - 0.6)) for one in entries]
+    labels = [wrapped(str(one.get_label()), min(2.8, max(1.2, width / 2 - 0.6))) for one in entries]
     shown: dict[str, Any] = {"handles": entries, "labels": labels, "loc": "outside upper left"}
     renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
     for columns in range(min(7, len(entries)), 0, -1):

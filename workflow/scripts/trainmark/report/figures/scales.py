@@ -36,7 +36,8 @@ def log_axis(axis: Axes, which: str, width: float = np.inf) -> None:
     widest = text_width(f"{high:.0f}" if high >= 1 else f"{low:.1g}") + 0.06
     fits = width >= 3 * decades * widest  # 1, 2 and 5 of each decade
     of_decades = LogLocator(subs=(1, 2, 5) if decades < 2.5 and (fits or decades < 1) else (1,))
-    ticks.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]) if decades < 0.6 else of_decades)
+    is_narrow = which == "y" and decades < 0.6
+    ticks.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]) if is_narrow else of_decades)
     ticks.set_major_formatter(FuncFormatter(lambda value, position: f"{value:g}"))
     ticks.set_minor_locator(NullLocator())
 
@@ -82,7 +83,7 @@ def rows_figure(
     """
     labels = [wrapped(name, label_width) for name in names]
     height = max(least, line_height() * (max(label.count("\n") for label in labels) + 1) + 0.06)
-    labels = labels[: int(MOST_ROWS_HEIGHT / height)]
+    labels = labels[: max(1, int(MOST_ROWS_HEIGHT / height))]
     figure = Figure(figsize=(width, len(labels) * height + others))
     axes = figure.subplots(1, columns, sharey=True, squeeze=False)[0]
     axes[0].set_yticks(range(len(labels)), labels)
