@@ -213,6 +213,7 @@ SLURMSTEPD = "slurmstepd: error: Step 17 exceeded memory limit (90 > 60), being 
         ("OUT_OF_MEMORY", None, "", "OUT_OF_MEMORY: it used more than its 4000 MB of memory"),
         ("PREEMPTED", None, "", "CANCELLED: somebody cancelled it"),
         ("FAILED", None, SLURMSTEPD, "OUT_OF_MEMORY: it used more than"),  # without control groups
+        ("FAILED", 137, f"started\na\nb\n{SLURMSTEPD}", "OUT_OF_MEMORY: it used more than"),
         ("FAILED", 127, "before\nstarted\na\nb", "FAILED: it ended with status 127"),  # before its rule began
     ],
 )
@@ -223,7 +224,7 @@ def test_a_failure_is_explained_in_the_log_of_the_rule(commands, job, state, exi
     listed(commands, job, state)
     log = failed(job)
     assert log.startswith(f"\nClusterError: {sentence}")
-    end = ", which ends with: started / a / b" if exit_status else ""
+    end = ", which ends with: started / a / b" if exit_status == 127 else ""
     assert f"(job 17; output: {output_of(job)}{end})" in log
 
 

@@ -90,7 +90,8 @@ def _end_of(external_id: str, entry: Listed | None, exit_status: str, job: Mappi
     state = entry.state if entry else _accounted(external_id, scheduler)
     if state == "COMPLETED" or (state and state not in ENDED and not exit_status):
         return state
-    if not exit_status and OUT_OF_MEMORY_OUTPUT.search(_read(Path(job["stdout"]))):
+    # Its processes are killed one by one, so that its shell may still leave an exit status.
+    if OUT_OF_MEMORY_OUTPUT.search(_read(Path(job["stdout"]))):
         return "OUT_OF_MEMORY"
     if exit_status and state not in ENDED:
         return "FAILED"
