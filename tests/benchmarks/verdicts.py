@@ -14,6 +14,7 @@ from harness import copy_of_repository, write_config
 from measuring import parser_of, run_workflow
 
 from trainmark.tables.numbers import read_numbers
+from trainmark.trainer import Trainer
 
 SLOWDOWN = 0.1
 
@@ -67,7 +68,7 @@ def comparisons(folder: Path, repeats: int, epochs: int) -> pd.DataFrame:
     run_workflow(folder, name, PYTHONPATH="")
     print((folder / "results" / "tables" / "summary.txt").read_text())
     table = read_numbers(folder / "results" / "tables" / "numbers.csv")
-    return table[table["statistic"] == "ratio"]
+    return table[(table["statistic"] == "ratio") & table["metric"].str.endswith("_seconds")]
 
 
 def main() -> None:
@@ -78,7 +79,7 @@ def main() -> None:
     right = []
     for row in table.to_dict("records"):
         print(
-            f"{row['experiment']}, {row['metric']}: {row['framework']} against {row['compared_with']}: "
+            f"{row['experiment']}, {row['metric']}: {Trainer.of(row).name} against {row['compared_with']}: "
             f"{row['value']} ({row['low']} to {row['high']}), {row['runs']} pairs: {row['verdict']}"
         )
         right.append(row["verdict"] == WANTED[row["experiment"]])
