@@ -97,22 +97,27 @@ def arm(signal_name, phase, call=None, *, note):
         registry.create_adapter = watched
 
 
-def main():
-    """Run the command as python would; a train.py or evaluate.py with a kill first."""
+def stand_in(scripts, prepare):
+    """Run the command as python would; for one of these scripts, call `prepare` in its process first."""
     arguments = sys.argv[1:]
     os.environ["PATH"] = os.environ["PATH"].partition(os.pathsep)[2]  # without the folder of this stand-in
-    if not arguments or Path(arguments[0]).name not in ("train.py", "evaluate.py"):
+    if not arguments or Path(arguments[0]).name not in scripts:
         os.execvp("python", ["python", *arguments])
     sys.argv = arguments
     sys.path[0] = str(Path(arguments[0]).parent.resolve())
+    prepare(arguments)
+    runpy.run_path(arguments[0], run_name="__main__")
+
+
+def arm_as_planned(arguments):
+    """Arm the next kill of the job that these arguments name, if there is one."""
     job = arguments[arguments.index("--run" if "--run" in arguments else "--job") + 1]
     plan = plan_of(job)
     kills = plan.read_text().splitlines() if plan.exists() else []
     if kills:
         plan.write_text("\n".join(kills[1:]))
         arm(*kills[0].split(), note=f"{kills[0]} {job}")
-    runpy.run_path(arguments[0], run_name="__main__")
 
 
 if __name__ == "__main__":
-    main()
+    stand_in(("train.py", "evaluate.py"), arm_as_planned)

@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import threading
+from pathlib import Path
 
 import pytest
 from harness import (
@@ -164,38 +165,13 @@ def with_paper(tmp_path_factory):
     return folder, of_call
 
 
-PAUSING = """
-import os, runpy, sys, time
-from pathlib import Path
-
-os.environ["PATH"] = os.environ["PATH"].partition(os.pathsep)[2]
-script = Path(sys.argv[1])
-if script.name != "paper.py":
-    os.execvp("python", ["python", *sys.argv[1:]])
-sys.argv, sys.path[0] = sys.argv[1:], str(script.parent.resolve())
-from trainmark.paper import kit
-
-
-def pause(*_):
-    Path(os.environ["PAUSED"]).touch()
-    time.sleep(100)
-
-
-kit._replace = pause
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
-"""Stands before `python` on the PATH: pauses the making of a kit before it is put in its place."""
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_a_paper_that_is_edited_while_its_kit_is_made_stays_as_edited(with_paper, number):
     folder, of_call = with_paper
     paper, paused = folder / "results" / "paper", folder / f"paused-{number.name}"
     (paper / "own.tex").write_text("before")
     (paper / "numbers.json").unlink()  # it is made again
-    stand_in = folder / "pausing.py"
-    stand_in.write_text(PAUSING)
-    path = on_path(folder, calling(stand_in))
+    path = on_path(folder, calling(Path(__file__).with_name("pausing_python.py")))
     process = subprocess.Popen(
         snakemake_command(folder, *of_call),
         cwd=folder,

@@ -29,11 +29,8 @@ def main() -> None:
     arguments = parser.parse_args()
     group = (arguments.experiment, arguments.recipe, arguments.dataset)
     section = section_of(group, arguments.results_folder)
-    draw(
-        read_data(section, arguments.results_folder, FigureOptions.of(vars(arguments))),
-        arguments.out_folder,
-        arguments.threads,
-    )
+    data = read_data(section, arguments.results_folder, FigureOptions.of(vars(arguments)))
+    draw(data, arguments.out_folder, arguments.threads)
 
 
 def section_of(group: Group, folder: Path) -> Section:

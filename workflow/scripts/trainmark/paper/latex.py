@@ -15,6 +15,7 @@ from trainmark.report.figures.style import ONE_COLUMN, TWO_COLUMNS
 from trainmark.report.tables import ALWAYS, medians_table
 from trainmark.tables.formatting import absent_word, with_interval
 from trainmark.tables.frames import rows_of, shown_of_trainers
+from trainmark.tables.metrics import METRICS
 from trainmark.tables.sections import Results, Section
 from trainmark.trainer import Trainer
 
@@ -24,6 +25,7 @@ MOST_ROWS = 48
 """A table with more rows is divided, so that each part fits a page."""
 
 LETTERS = [first + second for first in ("", *ascii_uppercase) for second in ascii_uppercase]
+"""What stands for a verdict that is too long for its cell."""
 
 OF_DATASETS = {name: name for name in ("digits", "fashion-mnist", "mnist", "imdb", "imagenette")}
 OF_DATASETS["imagenet"] = "imagenette ilsvrc2012 mini-imagenet"
@@ -73,7 +75,8 @@ def _medians(section: Section, columns: list[str]) -> Table:
     """Medians with the smallest and the largest run."""
     table = medians_table(section, columns, ALWAYS)
     rows = [[entry.text.replace(" %", "") for entry in entries[:-1]] for _, entries in table.rows]
-    headings = [f"{heading}, %" if "accuracy" in heading else heading for heading in table.headings[:-1]]
+    shares = {METRICS[name].heading for name in ALWAYS if METRICS[name].unit == "share"}
+    headings = [f"{heading}, %" if heading in shares else heading for heading in table.headings[:-1]]
     return headings, rows, [table.note] if table.note else []
 
 

@@ -41,9 +41,10 @@ class Entry(NamedTuple):
     @property
     def text(self) -> str:
         """What stands there without what is below, as in "1.10 (1.08 to 1.13)"."""
-        if not isinstance(self.shown, Cell) or not self.ends or self.ends[0].value == self.ends[1].value:
-            return self.shown.text if isinstance(self.shown, Cell) else self.shown
-        return f"{self.shown.text} ({self.ends[0].text} to {self.ends[1].text})"
+        shown = self.shown.text if isinstance(self.shown, Cell) else self.shown
+        if not self.ends or self.ends[0].value == self.ends[1].value:
+            return shown
+        return f"{shown} ({self.ends[0].text} to {self.ends[1].text})"
 
     @property
     def is_number(self) -> bool:
@@ -56,7 +57,7 @@ class Table(NamedTuple):
 
     rows: of each the numbers of its runs, behind those of its cells that name no others, and its entries.
     lead: sentences before it. most: it is folded if it has more rows. kind: its CSS classes. names: how many of its
-    columns name a row. heading: what stands above it; by default its title. note: below its caption.
+    columns name a row. heading: what stands above it; by default its title. note: what follows its caption.
     """
 
     title: str

@@ -29,7 +29,6 @@ TOO_FEW = "too few pairs"
 WITHHELD = "withheld: "
 """Beginning of what stands in place of a verdict that is withheld; the reason follows."""
 
-
 WAITING_LIMIT = 0.1
 """Largest share of its time that a run may wait for batches: its time is then at most 11 % longer than without waiting.
 The limit is a choice, not a measurement."""

@@ -53,7 +53,7 @@ class Section:
         """Whether its runs are those of a command."""
         return self.group[2] == DATASET
 
-    @property
+    @cached_property
     def named(self) -> Self:
         """The same, with a command's own name in place of its framework."""
         return replace(self, runs=with_names(self.runs), numbers=with_names(self.numbers))

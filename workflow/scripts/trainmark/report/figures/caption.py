@@ -38,7 +38,7 @@ def caption_of(name: str, sentence: str, figure: Figure, data: Data) -> tuple[st
     shown, details = known_figures()[name]
     runs, named = data.runs, named_runs(data.runs["number"])
     notes = [parity_note(data.pairs), *mixed_calls(runs), *disturbances(runs), *waiting_sentences(runs)]
-    notes = [*filter(None, notes), *filter(None, [_reference_note(texts, data.references)])]
+    notes.append(_reference_note(texts, data.references))
     is_named = bool(mixed_calls(runs)) or any(f"{named} (" in note for note in notes)
     lines = ["" if sentence else details, *notes, "" if is_named else f"{named.capitalize()}."]
     return " ".join(filter(None, [shown, sentence])), "\n".join(filter(None, lines))

@@ -33,7 +33,7 @@ def draw_parity(data: Data) -> Figure | None:
     must not be ranked.
     """
     width = data.width(2)
-    order, label_width = [*PARITY_CLASSES, NOT_CERTIFIED], 0.4 * width
+    label_width, order = 0.4 * width, [*PARITY_CLASSES, NOT_CERTIFIED]
     classes = {frozenset((row["first"], row["second"])): row["parity"] for row in rows_of(data.section.parity)}
     found = [
         (classes.get(frozenset((pair["first"], pair["second"])), pair["parity"]), pair)

@@ -17,8 +17,8 @@ MM = 1 / 25.4
 ONE_COLUMN, TWO_COLUMNS = 88 * MM, 183 * MM
 """Widths of one and of two columns of a paper. That of IEEEtran is 88.6 mm."""
 
-MOST_HEIGHT, MOST_ROWS_HEIGHT = 170 * MM, 170 * MM - 2.1
-"""No figure with its legend, and no rows without it, are higher, so that a page has room for the caption."""
+MOST_ROWS_HEIGHT = 170 * MM - 2.1
+"""The rows of a figure are no higher, so that the figure with its legend leaves room on a page for the caption."""
 
 FONT = "DejaVu Sans"
 """matplotlib's own font: it is part of the package, so it is the same on every machine."""
@@ -68,10 +68,10 @@ DASHES = (
     "-", (0, (4, 1.5)), (0, (5, 1.2, 1, 1.2)), (0, (1.5, 1.2)), (0, (5, 1.2, 1, 1.2, 1, 1.2)), (0, (2.5, 1.2, 1, 1.2)),
     (0, (7, 1.5)), (0, (2.5, 1.2, 1, 1.2, 1, 1.2)), (0, (7, 1.2, 2.5, 1.2)), (0, (1, 3)),
 )  # fmt: skip
-"""Line styles of devices, loops and numbers of workers, in their order."""
+"""Line styles: the first is that of the first loop, number of workers and device of a figure, in sorted order."""
 
 FILLS = ("full", "left", "bottom", "right", "top")
-"""Which part of a marker is filled, by loop and number of workers."""
+"""Which part of a marker is filled: the first is that of the first loop and number of workers of a figure."""
 
 
 def settings(options: FigureOptions) -> dict[str, Any]:

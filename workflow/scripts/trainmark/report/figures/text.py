@@ -4,7 +4,7 @@ Widths and heights are those of the font and the size in matplotlib's settings a
 """
 
 from functools import cache
-from textwrap import fill
+from textwrap import wrap
 
 from matplotlib import rcParams
 from matplotlib.font_manager import FontProperties
@@ -30,10 +30,13 @@ def line_height() -> float:
 
 def wrapped(text: str, width: float) -> str:
     """Break a text into lines of at most this width: at spaces and after hyphens, and if need be in words."""
-    tried = (fill(text, length) for length in range(int(1.5 * width / text_width("n")), 1, -1))
-    return next((one for one in tried if max(map(text_width, one.split("\n"))) <= width), fill(text, 1))
+    for length in range(int(1.5 * width / text_width("n")), 1, -1):
+        lines = wrap(text, length)
+        if all(text_width(line) <= width for line in lines):
+            return "\n".join(lines)
+    return "\n".join(wrap(text, 1))
 
 
-def short_name(trainer: str) -> str:
-    """The name of a trainer without a small word: "keras-jax tuned gpu"."""
-    return " ".join(trainer.rsplit(" on ", 1))
+def short_name(name: str) -> str:
+    """The name of a trainer without its "on": "keras-jax tuned gpu"."""
+    return " ".join(name.rsplit(" on ", 1))
