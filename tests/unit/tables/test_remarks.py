@@ -90,9 +90,8 @@ def test_calls_are_named_with_their_days_and_a_call_over_midnight_is_one(runs_of
     assert mixed_calls(runs_of(record("a", 1, changes=late), record("a", 2, changes=early))) == []
     other = early | {"sessions.0.call": "2025-01-02T00:00:00+00:00"}
     (sentence,) = mixed_calls(runs_of(record("a", 1, changes=late), record("a", 2, changes=other)))
-    assert sentence == (
-        "Trained in 2 calls of snakemake: run 1 on 2025-01-01 (load 0.5), run 2 on 2025-01-02 (load 0.5)."
-    )
+    days = "run 1 on 2025-01-01 (load 0.5), run 2 on 2025-01-02 (load 0.5)"
+    assert sentence == f"Trained in 2 calls of snakemake, and mixed only within a call: {days}."
 
 
 def test_versions_of_one_framework_are_named(runs_of):

@@ -16,8 +16,8 @@ TRAIN_AGAIN = (  # of two --config, Snakemake takes the second alone
 """What to do about disturbed runs."""
 
 LOAD_FASTER = (
-    "Such times measure the loader, and verdicts on trainers that waited are withheld. Set loader.store to mapped, or "
-    "give runs more CPUs and loader.jobs."
+    "Such times measure the loader: medians include them, and verdicts on trainers that waited are withheld. Set "
+    "loader.store to mapped, or give runs more CPUs and loader.jobs."
 )
 """What to do about runs that waited for data."""
 
@@ -79,7 +79,8 @@ def mixed_calls(runs: pd.DataFrame) -> list[str]:
         load = " to ".join(dict.fromkeys(group["load_1min"].agg(["min", "max"]).map("{:.1f}".format)))
         parts.append(f"{named_runs(group['number'])} on {day} (load {load})")
     calls = runs["calls"].nunique()
-    return [f"Trained in {calls} calls of snakemake: {', '.join(parts)}."] if calls > 1 else []
+    mixed = f"Trained in {calls} calls of snakemake, and mixed only within a call: {', '.join(parts)}."
+    return [mixed] if calls > 1 else []
 
 
 def disturbances(runs: pd.DataFrame) -> list[str]:
