@@ -24,7 +24,7 @@ CAMPAIGNS := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/adversary/pla
 .PHONY: all paper paper-archive report test gpu-check expected torch torch-cpu workers cluster clean help lint coverage test-slow test-parity test-faults \
   test-adversary test-load test-gpu test-benchmarks test-cluster test-environments test-fresh test-real-data certify-networks \
   bench-imagenet bench-loading bench-records bench-verdicts \
-  bench-intervals bench-loops bench-own bench-replays bench-workers bench-clipped bench-start bench-cluster bench-matrices \
+  bench-intervals bench-load bench-loops bench-own bench-replays bench-workers bench-clipped bench-start bench-cluster bench-matrices \
   bench-workflow shown lock gpu-quick prepare images plants honest
 
 ##@ For users
@@ -164,11 +164,14 @@ bench-imagenet: $(VENV)/.installed-dev ## beside Chainer's ImageNet example (EXA
 bench-records: $(VENV)/.installed-dev ## checks, tables and report of 10,000 records: seconds, memory, size of the page. A minute
 	@$(BENCHMARK)/many_records.py
 
-bench-verdicts: $(VENV)/.installed-dev ## one setting under two names, and one slowed by 10 %: some minutes
-	@$(BENCHMARK)/verdicts.py
+bench-verdicts: $(VENV)/.installed-dev ## one setting under two names, and one slowed by 10 %: some minutes (LOADS="0 5 10 30" SLOWDOWNS="0 5 20 50 100")
+	@$(BENCHMARK)/verdicts.py $(if $(LOADS),--loads $(LOADS)) $(if $(SLOWDOWNS),--slowdowns $(SLOWDOWNS))
 
 bench-intervals: $(VENV)/.installed-dev ## how often intervals hold, how often verdicts are false: half a minute
 	@$(BENCHMARK)/intervals.py
+
+bench-load: $(VENV)/.installed-dev ## do the bounds of disturbed runs hold? Trainings beside loads of 2 to 60 % of a CPU: half an hour
+	@$(BENCHMARK)/load.py
 
 bench-loops: $(VENV)/.installed-dev ## seconds per epoch beside the frameworks' own examples: half an hour (MNIST=<mirror> DEVICE=gpu)
 	@$(BENCHMARK)/loops.py $(if $(DEVICE),--device $(DEVICE))

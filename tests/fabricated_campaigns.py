@@ -226,7 +226,7 @@ def _made(run, happened, seconds, random, experiment, changes):
     curves = [_learned(run, number, epoch, random) for number in range(1, run.epochs + 1)]
     changes = changes | {"curves": curves, "result": result(curves, 0.5, 1438)}
     if happened == "disturbed":
-        changes |= disturbed(foreign_seconds=0.5)
+        changes |= disturbed(foreign_seconds=1.0)
     if run.trainer.device == "gpu":
         joules = 60 * epoch * run.epochs * random.gauss(1, 0.03)
         changes["energy"] = {"training_joules": joules, "source": "nvml", "reason": None}

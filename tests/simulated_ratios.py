@@ -3,6 +3,9 @@
 import numpy as np
 import pandas as pd
 
+from trainmark.machine.disturbance import FOREIGN_LOAD, FOREIGN_SHARE
+from trainmark.tables.bounds import LEAST, least_seconds
+
 
 def of_a_machine(machine: str, trials: int, pairs: int) -> np.ndarray:
     """Two runs in each repeat, in an order drawn at random, as the workflow trains them.
@@ -38,7 +41,7 @@ SAME = {
 }  # fmt: skip
 MISSING = (
     "steady_epoch_seconds", "waiting_share", "training_waiting_share", "target_accuracy", "target_seconds",
-    "training_joules",
+    "training_joules", "foreign_share", *LEAST.values(),
 )  # fmt: skip
 
 
@@ -56,3 +59,29 @@ def simulated_runs(experiments: int, repeats: int, factor: float) -> pd.DataFram
             ]
     runs = pd.DataFrame(rows).assign(**SAME, **dict.fromkeys(MISSING)).astype(dict.fromkeys(MISSING, "float64"))
     return runs.assign(number=runs.index + 1, versions=runs["framework"] + " 1.0")
+
+
+MOST_DELAY = 1.3
+"""Seconds by which other work delays a run at most, per second of its CPU time."""
+
+
+def beside_load(runs: pd.DataFrame, share: float, delays: str = "alike") -> pd.DataFrame:
+    """The same runs beside other work that takes this share of their CPUs' time in the mean, and a half to one and a
+    half times as much of that of a run.
+
+    delays: "alike": of each run by 0 to MOST_DELAY; or "of the second", the others' being 0.
+    """
+    rng = np.random.default_rng(2)
+    cpus = runs["held_cpus"] * share * rng.uniform(0.5, 1.5, len(runs))
+    of_second = np.where(runs["framework"] == "b", MOST_DELAY, 0.0)
+    delay = cpus * (of_second if delays == "of the second" else rng.uniform(0, MOST_DELAY, len(runs)))
+    seconds = runs["training_seconds"] * (1 + delay)
+    foreign_seconds = cpus * runs["training_seconds"]
+    least = [least_seconds(*both) for both in zip(seconds, foreign_seconds, strict=True)]
+    foreign_share = foreign_seconds / seconds / runs["held_cpus"]
+    is_disturbed = foreign_share > FOREIGN_SHARE
+    times = {
+        "training_seconds": seconds,
+        LEAST["training_seconds"]: pd.Series(least, runs.index, "float64").where(is_disturbed),
+    }
+    return runs.assign(disturbed=np.where(is_disturbed, FOREIGN_LOAD, ""), foreign_share=foreign_share, **times)

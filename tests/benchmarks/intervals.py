@@ -4,9 +4,11 @@ Run: make bench-intervals. The ratios are simulated (tests/simulated_ratios.py).
 """
 
 import numpy as np
+import pandas as pd
 from records_for_tests import compared
-from simulated_ratios import correlated, of_a_machine, simulated_runs
+from simulated_ratios import beside_load, correlated, of_a_machine, simulated_runs
 
+from trainmark.tables.bounds import LEAST
 from trainmark.tables.paired import LEVEL, PairedRatios, holm, paired_ratios
 
 TRIALS = 4000
@@ -47,6 +49,7 @@ def main() -> None:
     for n in (6, 8, 12, 20):
         print(f"{n} repeats: {false_reports(n)}", flush=True)
     verdicts()
+    verdicts_beside_load()
 
 
 def verdicts(experiments: int = 1000) -> None:
@@ -60,6 +63,31 @@ def verdicts(experiments: int = 1000) -> None:
             print(
                 f"{repeats} repeats, {factor} times as slow: covered {covered:.1%}, told apart {told:.1%}", flush=True
             )
+
+
+def verdicts_beside_load(experiments: int = 200) -> None:
+    """Print how often verdicts are right and false beside other work, with and without bounds of disturbed times."""
+    print(f"verdicts of {experiments} experiments with 8 repeats on 2 CPUs: without bounds, with bounds")
+    for share in (0.0, 0.05, 0.1, 0.3):
+        for factor, delays in (
+            (1.0, "alike"),
+            (1.0, "of the second"),
+            *((one, "alike") for one in (1.05, 1.2, 1.5, 2)),
+        ):
+            loaded = beside_load(simulated_runs(experiments, 8, factor), share, delays)
+            told = [told_of(runs) for runs in (loaded.assign(**dict.fromkeys(LEAST.values(), np.nan)), loaded)]
+            kind = f"other work {share:.0%}, delays {delays}, {factor:g} times as slow:"
+            of_both = [one.count("slower") / experiments for one in told]
+            others = [one.count("faster") / experiments for one in told]
+            if factor == 1:
+                print(kind, *(f"{a + b:.1%} false" for a, b in zip(of_both, others, strict=True)), flush=True)
+            else:
+                print(kind, *(f"{a:.1%} right {b:.1%} false" for a, b in zip(of_both, others, strict=True)), flush=True)
+
+
+def told_of(runs: pd.DataFrame) -> list[str]:
+    """The verdicts on the training times of these runs."""
+    return [row["verdict"] for row in compared(runs, "training_seconds")]
 
 
 if __name__ == "__main__":

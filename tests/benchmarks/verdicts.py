@@ -1,93 +1,111 @@
-"""Is one setting under two names told apart, and is a slowdown of 10 % found? The report's own verdicts, on real runs.
+"""Are equal trainers told apart, and slower ones found, also beside other work? The report's verdicts, on real runs.
 
-Run: make bench-verdicts. In a copy of the repository Chainer's adapter has three names: two that are the same, and
-one that rests after each epoch for a tenth of the epoch's time. Ten repeats of each go through the workflow, in its own
-order, and what the report says is printed. Exit status 1 where it says anything else than it should.
+Run: make bench-verdicts, or with LOADS="0 5 10 30". In a copy of the repository Chainer's adapter has several names:
+two that are the same, and others that rest after each epoch for a part of its time. Eight repeats of each go through
+the workflow, in its own order; with loads, beside a process that uses such a percentage of the CPUs' time. Disturbed
+runs are not trained again. Without bounds of their times, each verdict with bounded pairs would be withheld.
 """
 
-import sys
+import os
 import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
-import pandas as pd
 from harness import copy_of_repository, write_config
-from measuring import parser_of, run_workflow
+from load import KINDS, load
+from measuring import parser_of, print_heading, print_row, run_workflow
 
+from trainmark.tables.frames import rows_of
+from trainmark.tables.metrics import NOT_DISTINGUISHABLE, VERDICTS
 from trainmark.tables.numbers import read_numbers
-from trainmark.trainer import Trainer
 
-SLOWDOWN = 0.1
-
-ADAPTER = f'''"""Chainer's adapter under three names."""
+ADAPTER = '''"""Chainer's adapter under several names, which end in the percentage by which it is slowed."""
 
 import time
 
 from trainmark.frameworks.chainer_adapter import ChainerAdapter
 
-FRAMEWORKS = {{
-    "twin-one": {{"packages": ["chainer"], "environment": {{}}}},
-    "twin-two": {{"packages": ["chainer"], "environment": {{}}}},
-    "twin-slowed": {{"packages": ["chainer"], "environment": {{}}}},
-}}
+FRAMEWORKS = TRAINERS
 
 
 def create(framework, threads):
-    return Slowed(framework, threads) if framework == "twin-slowed" else ChainerAdapter(framework, threads)
+    adapter = Slowed(framework, threads)
+    adapter.slowdown = int(framework.rpartition("-")[2]) / 100
+    return adapter
 
 
 class Slowed(ChainerAdapter):
+    slowdown = 0.0
+
     def train_epoch(self, feed):
         begin = time.monotonic()
         losses = super().train_epoch(feed)
-        time.sleep({SLOWDOWN} * (time.monotonic() - begin))
+        time.sleep(self.slowdown * (time.monotonic() - begin))
         return losses
 '''
 
-WANTED = {"same": "not distinguishable", "slowed": "slower"}
+FIRST = "twin-0"
 
 
-def config(repeats: int, epochs: int) -> dict:
-    """Two experiments: the same setting twice, and one of them slowed."""
-    experiment = {"recipes": ["mnist-mlp-keras"], "devices": ["cpu"], "epochs": [epochs], "repeats": repeats}
-    return {
-        "experiments": {
-            "same": experiment | {"frameworks": ["twin-one", "twin-two"]},
-            "slowed": experiment | {"frameworks": ["twin-one", "twin-slowed"]},
-        }
-    }
+def name_of(slowdown: int) -> str:
+    """The name of the trainer that is compared with FIRST."""
+    return f"slowed-{slowdown}"
 
 
-def comparisons(folder: Path, repeats: int, epochs: int) -> pd.DataFrame:
-    """The comparisons of times of a finished workflow; its terminal output and its report say the same."""
+def prepare(folder: Path, slowdowns: Iterable[int], repeats: int, epochs: int) -> str:
+    """Copy the repository with the trainers, and write the config, an experiment for each slowdown; return its name."""
     copy_of_repository(folder)
-    (folder / "workflow" / "scripts" / "trainmark" / "frameworks" / "twin_adapter.py").write_text(ADAPTER)
-    for name in ("one", "two", "slowed"):
-        (folder / "envs" / f"twin-{name}.yaml").write_text("dependencies: [chainer]\n")
-    name = write_config(folder, config(repeats, epochs))
-    # Without the search path of this script, which names the library of the repository, not of its copy.
-    run_workflow(folder, name, PYTHONPATH="")
-    print((folder / "results" / "tables" / "summary.txt").read_text())
+    names = [FIRST, *map(name_of, slowdowns)]
+    trainers = {name: {"packages": ["chainer"], "environment": {}} for name in names}
+    adapter = ADAPTER.replace("TRAINERS", repr(trainers))
+    (folder / "workflow" / "scripts" / "trainmark" / "frameworks" / "twin_adapter.py").write_text(adapter)
+    for name in names:
+        (folder / "envs" / f"{name}.yaml").write_text("dependencies: [chainer]\n")
+    own = {"recipes": ["mnist-mlp-keras"], "devices": ["cpu"], "epochs": [epochs], "repeats": repeats}
+    experiments = {name_of(one): own | {"frameworks": [FIRST, name_of(one)]} for one in slowdowns}
+    return write_config(folder, {"experiments": experiments, "rerun_share": 0})
+
+
+def comparisons(folder: Path, config: str, share: float, kind: str) -> Iterator[dict]:
+    """Train beside a load, and yield the comparisons of training times. share: of a CPU."""
+    with load(kind, share) if share else nullcontext():
+        # Without the search path of this script, which names the library of the repository, not of its copy.
+        run_workflow(folder, config, PYTHONPATH="")
     table = read_numbers(folder / "results" / "tables" / "numbers.csv")
-    return table[(table["statistic"] == "ratio") & table["metric"].str.endswith("_seconds")]
+    yield from rows_of(table[(table["statistic"] == "ratio") & (table["metric"] == "training_seconds")])
+
+
+def is_right(row: dict, slowdown: int) -> bool | None:
+    """Whether a verdict is the right one, or a false one; None if there is none, or the ratio can't be told from 1."""
+    if row["verdict"] not in VERDICTS or (slowdown and row["verdict"] == NOT_DISTINGUISHABLE):
+        return None
+    return row["verdict"] == ("slower" if slowdown else NOT_DISTINGUISHABLE)
 
 
 def main() -> None:
-    """Run both experiments and print the verdicts."""
-    arguments = parser_of(__doc__, repeats=10, epochs=30).parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        table = comparisons(Path(folder), arguments.repeats, arguments.epochs)
-    right = []
-    for row in table.to_dict("records"):
-        print(
-            f"{row['experiment']}, {row['metric']}: {Trainer.of(row).name} against {row['compared_with']}: "
-            f"{row['value']} ({row['low']} to {row['high']}), {row['runs']} pairs: {row['verdict']}"
-        )
-        right.append(row["verdict"] == WANTED[row["experiment"]])
-        if row["experiment"] == "slowed" and row["verdict"] == "slower":
-            right.append(row["low"] <= 1 + SLOWDOWN <= row["high"])
-            print(f"  holds {1 + SLOWDOWN:g}: {'yes' if right[-1] else 'no'}")
-    print(f"as it should be: {'yes' if all(right) else 'no'}")
-    sys.exit(not all(right))
+    """Run all experiments beside each load and print the verdicts."""
+    parser = parser_of(__doc__, repeats=8, epochs=30, slowdowns=["0", "10"], loads=["0"])
+    arguments = parser.parse_args()
+    slowdowns, false = list(map(int, arguments.slowdowns)), 0
+    print_heading("other work", "kind", "slower by", "pairs", "bounded", "ratio", "interval", "verdict", "right")
+    for place, percent in enumerate(map(int, arguments.loads)):
+        kind = [*KINDS][place % len(KINDS)]
+        share = percent / 100 * len(os.sched_getaffinity(0))
+        with tempfile.TemporaryDirectory() as folder:
+            config = prepare(Path(folder), slowdowns, arguments.repeats, arguments.epochs)
+            for row in comparisons(Path(folder), config, share, kind):
+                slowdown = int(row["experiment"].rpartition("-")[2])
+                right = is_right(row, slowdown)
+                false += right is False
+                ends = "" if row["low"] is None else f"{row['low']:.3f} to {row['high']:.3f}"
+                verdict = row["verdict"] + (f" ({row['reason']})" if "refused" in row["verdict"] else "")
+                ratio = "" if row["value"] is None else f"{row['value']:.3f}"
+                print_row(
+                    f"{percent} %", kind if percent else "", f"{slowdown} %", row["runs"], row["bounded"], ratio, ends,
+                    verdict, {True: "yes", False: "no", None: ""}[right],
+                )  # fmt: skip
+    print(f"false verdicts: {false}")
 
 
 if __name__ == "__main__":

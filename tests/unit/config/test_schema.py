@@ -87,8 +87,8 @@ def test_an_experiment_of_defaults_alone_loads():
     config, catalogue = load_config([], {"experiments": {"e": {}, "f": {}, "written-out": explicit}})
     assert all(experiment == FILLED for experiment in config["experiments"].values())
     others = {
-        "mirror": None, "offline": False, "rerun_disturbed": False, "rerun": [], "prices": {}, "max_runs": 100000,
-        "figures": {}, "claims": [], "prepare": [], "datasets": {}, "only": [], "any_code": False,
+        "mirror": None, "offline": False, "rerun_disturbed": False, "rerun_share": 1, "rerun": [], "prices": {},
+        "max_runs": 100000, "figures": {}, "claims": [], "prepare": [], "datasets": {}, "only": [], "any_code": False,
     }  # fmt: skip
     assert config == others | {"experiments": config["experiments"]}
     assert catalogue == read_yaml(REPOSITORY / "config" / "datasets.yaml")

@@ -121,9 +121,21 @@ def test_several_sections_have_one_answer_each_that_names_its_experiment(pages):
     assert re.match("f: .* are not ranked; no verdict: no pair .1 diverged or out of memory.", second["sentence"])
 
 
+def test_an_answer_says_how_many_pairs_are_within_bounds(tmp_path):
+    slow = disturbed(foreign_seconds=0.12)
+    records = [
+        record(name, repeat, seconds=seconds, changes=slow)
+        for name, seconds in (("a", 1.0), ("b", 2.0))
+        for repeat in range(1, 7)
+    ]
+    (answer,) = Page(tmp_path, *records).summary["answers"]
+    assert ": slower; 6 of 6 pairs within bounds)" in answer["sentence"]
+    assert [row["bounded"] for row in answer["comparisons"]] == [6]
+
+
 def test_a_ratio_without_a_verdict_is_no_answer(tmp_path):
     """What is known comes first; then what is not, and why, once."""
-    slow = disturbed(foreign_seconds=0.5)
+    slow = disturbed(foreign_seconds=1.0)
     records = [
         one if (one["run"]["epochs"], one["run"]["repeat"]) not in ((20, 1), (20, 2)) else retimed(changed(one, slow))
         for one in crossing()
@@ -154,7 +166,7 @@ THROTTLED = GPU | {"at_end": {"throttle_reasons": ["hw_thermal_slowdown"]}}
 WARNED = {
     "diverged": diverged("a", 1),
     "out of memory": out_of_memory("a", 2),
-    "disturbed": record("a", 3, changes=disturbed(foreign_seconds=0.5)),
+    "disturbed": record("a", 3, changes=disturbed(foreign_seconds=1.0)),
     "throttled GPU": record("a", 4, "gpu", changes={"provenance.gpu": THROTTLED}),
     "library settings": record("a", 5, changes={"sessions.0.settings": {"DNNL_MAX_CPU_ISA": "SSE41"}}),
     "waited for data": streamed(record("a", 6), waiting=0.5),
@@ -236,7 +248,7 @@ def test_a_title_says_that_its_numbers_are_of_workers():
 
 
 def test_a_reason_for_no_verdict_is_given_once(tmp_path):
-    hit = disturbed(foreign_seconds=0.5)
+    hit = disturbed(foreign_seconds=1.0)
     page = Page(tmp_path, *(record(name, repeat, changes=hit) for name in "ab" for repeat in range(1, 7)))
     for of_page in re.findall(r"<tr[^>]*>(?:(?!</tr>).)*withheld.*?</tr>", page.text, re.DOTALL):
         assert of_page.count("withheld") - of_page.count('data-value="withheld') == 1

@@ -293,6 +293,14 @@ def test_a_median_of_disturbed_runs_is_marked_and_explained(tmp_path, name):
     assert "disturbed" in said[1] and "disturbed" not in said[0]
 
 
+def test_a_ratio_within_bounds_is_named_below_the_figure(tmp_path):
+    said = []
+    for changes in ({}, disturbed(foreign_seconds=0.12)):
+        data = data_of(tmp_path, *(record(name, repeat, changes=changes) for name in "ab" for repeat in range(1, 7)))
+        said.append(drawing("speed_up")(data).get_supxlabel().replace("\n", " "))
+    assert "b on cpu (2 epochs)" in said[1] and said[0] == ""
+
+
 def test_a_disturbed_run_counts_by_epoch_and_not_by_time(drawn):
     hit = disturbed(stopped_seconds=0.5)
     good, bad = record("a", 1, loss=0.2), record("a", 2, loss=0.4, changes=hit)

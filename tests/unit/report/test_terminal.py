@@ -78,7 +78,7 @@ def test_each_pair_has_the_line_of_its_certificate(printed):
 
 
 def test_disturbed_runs_are_named_once_for_all_sections_and_their_medians_marked_with_a_note(printed):
-    hit = disturbed(foreign_seconds=0.5)
+    hit = disturbed(foreign_seconds=1.0)
     of_both = [record(name, experiment=one, changes=hit) for one in "ef" for name in "ab"]
     text = printed(*of_both, record("a", experiment="g"))
     assert text.count("Disturbed: runs 1-4") == text.count(TRAIN_AGAIN) == 1

@@ -105,6 +105,7 @@ def test_the_third_run_that_other_work_disturbed_has_a_line_with_the_programs(he
     programs = [{"name": "firefox", "cpu_seconds": 3.0}, {"name": "make", "cpu_seconds": 1.0}]
     here.write_text(json.dumps(record(disturbed={"causes": [cause], "programs": programs})))
     workflow = Workflow(stream := io.StringIO())
+    workflow.display.advice = "; press Ctrl-C"
     for done in range(1, 5):
         workflow.display.start([RUN])
         workflow.end(workflow.begin())

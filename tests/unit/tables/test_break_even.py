@@ -19,7 +19,12 @@ def rows_between(cpu, gpu, epochs=20, ratio=1.0):
     runs = pd.DataFrame(
         [
             {"steady_epoch_seconds": epoch, "epochs_trained": epochs, "training_seconds": fixed + epochs * epoch}
-            | {"working_seconds": fixed + epochs * epoch + 10, "phases.evaluation": 0.0, "phases.checkpoint": 0.0}
+            | {
+                "working_seconds": fixed + epochs * epoch + 10,
+                "phases.evaluation": 0.0,
+                "phases.checkpoint": 0.0,
+                "disturbed": "",
+            }
             for of_pair in zip(cpu, gpu, strict=True)
             for fixed, epoch in of_pair
         ]

@@ -11,15 +11,22 @@ OF_TIMES = {"metric": "training_seconds", "epochs": 2}
 RATIO = {"framework": "b", "compared_with": "a on cpu", **OF_TIMES}
 LOSS = {"framework": "a", "metric": "test_loss", "epochs": 2}
 
+LOAD = disturbed(foreign_seconds=0.12)
+BOUNDED = OF_TIMES | {"framework": "loaded", "compared_with": "beside on cpu"}
+
 
 @pytest.fixture(scope="module")
 def judge(tmp_path_factory):
-    """A function that judges a claim on a, on b, which takes twice the time, and on c, which trains something else."""
+    """A function that judges a claim on a, on b, which takes twice the time, on c, which trains something else, and on
+    two like a and b beside other work.
+    """
     records = [
-        record(name, repeat, seconds=seconds + repeat / 100, loss=0.4 + repeat / 100)
-        for name, seconds in (("a", 1.0), ("b", 2.0), ("c", 1.0))
+        record(name, repeat, seconds=seconds + repeat / 100, loss=0.4 + repeat / 100, changes=changes)
+        for name, seconds, changes in (
+            ("a", 1.0, {}), ("b", 2.0, {}), ("c", 1.0, {}), ("beside", 1.0, LOAD), ("loaded", 2.0, LOAD)
+        )
         for repeat in range(1, 7)
-    ]
+    ]  # fmt: skip
     busy = [record("busy", repeat, changes=disturbed(foreign_seconds=1.0)) for repeat in range(1, 7)]
     _, runs = written_tables(tmp_path_factory.mktemp("claims"), *records, record("d"), *busy)
     certificates = certificates_of(runs, {("a on cpu", "c on cpu"): "different"})
@@ -49,6 +56,15 @@ def judge(tmp_path_factory):
         ("undecided", {"where": {"framework": "busy", **OF_TIMES}, "at_least": 100}),
         ("undecided", {"where": RATIO | {"framework": "busy"}, "at_most": 100}),
         ("holds", {"where": LOSS | {"framework": "busy"}, "at_most": 0.9}),
+        ("holds", {"where": BOUNDED, "at_least": 1.3, "at_most": 2.8}),
+        ("undecided", {"where": BOUNDED, "at_most": 1.9}),
+        ("undecided", {"where": BOUNDED, "at_most": 2.8, "undisturbed": True}),
+        ("holds", {"where": BOUNDED, "verdict": "slower"}),
+        ("undecided", {"where": BOUNDED, "verdict": "slower", "undisturbed": True}),
+        ("holds", {"where": RATIO, "verdict": "slower", "undisturbed": True}),
+        ("undecided", {"where": {"framework": "beside", **OF_TIMES}, "at_most": 2.5, "undisturbed": True}),
+        ("holds", {"where": {"framework": "beside", **OF_TIMES}, "at_least": 1.5, "at_most": 2.7}),
+        ("undecided", {"where": {"framework": "beside", **OF_TIMES}, "at_least": 2.4}),
     ],
 )
 def test_a_claim_is_judged_by_the_interval_of_its_number(judge, status, claim):
@@ -71,7 +87,7 @@ def test_a_claim_is_judged_by_the_interval_of_its_number(judge, status, claim):
         ),
         (
             {"metric": "test_loss", "epochs": 2},
-            "it names 5 numbers, which differ in framework (a, b, c, d, busy); allowed",
+            "it names 7 numbers, which differ in framework (a, b, c, beside, loaded, d, busy); allowed",
         ),
     ],
 )

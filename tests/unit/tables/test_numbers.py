@@ -15,8 +15,10 @@ from records_for_tests import (
     written_tables,
 )
 
+from trainmark.tables.bounds import DELAY
 from trainmark.tables.costs import costs_of
-from trainmark.tables.frames import SETTING, select_group
+from trainmark.tables.formatting import number_in_words
+from trainmark.tables.frames import SETTING, rows_of, select_group
 from trainmark.tables.metrics import COMPARED
 from trainmark.tables.numbers import COLUMNS, as_table, numbers_table, read_numbers
 from trainmark.tables.runs import runs_table
@@ -153,6 +155,15 @@ def test_times_of_disturbed_runs_enter_no_median_their_losses_do(runs_of):
     assert medians.loc[("b", "steady_epoch_seconds")].tolist() == [9.0, 1]
     assert select(numbers, statistic="reached")["value"].tolist() == [2, 1]
     assert select(numbers, statistic="median_time_to_accuracy")["value"].tolist() == pytest.approx([1.5, 9.5])
+
+
+def test_the_range_of_disturbed_runs_alone_begins_with_what_they_took_at_least(runs_of):
+    changes = disturbed(foreign_seconds=0.2)
+    numbers = numbers_of(runs_of(*(record("a", repeat, seconds=0.25 * repeat, changes=changes) for repeat in (1, 2))))
+    (row,) = rows_of(select(numbers, statistic="median", metric="training_seconds"))
+    assert [row[key] for key in ("value", "low", "high")] == pytest.approx([1.25, 1.0 * (1 - 0.2 * DELAY), 1.5])
+    assert (row["runs"], row["bounded"], row["disturbed_times"]) == (2, 2, True)
+    assert number_in_words(row).startswith("1.25 s (of disturbed runs, runs from 0.")
 
 
 def test_numbers_from_times_of_disturbed_runs_alone_are_flagged_and_in_no_comparison(runs_of):

@@ -26,7 +26,7 @@ def numbers_of(results: Results) -> Iterator[dict]:
     words: the value with its unit and interval, and whether it is of disturbed runs.
     verdict: of a ratio, or why it is missing. runs: how many runs, or pairs of runs, it comes from.
     source: the row of a table, such as "numbers.csv:17".
-    disturbed: whether it is a time, or a number from times, of disturbed runs alone.
+    disturbed: whether it is a time, or a number from times, of disturbed runs, alone or within bounds.
     """
     table, runs = results.numbers, results.runs
     named = table.assign(framework=named_after(table["framework"], table["variant"]))
@@ -36,7 +36,7 @@ def numbers_of(results: Results) -> Iterator[dict]:
             texts |= {end: format_number(row, row[end]) for end in ENDS if row[end] is not None}
             texts |= {"unit": unit_in_words(row), "words": number_in_words(row), "runs": str(row["runs"] or "")}
         if row["value"] is not None or row["statistic"] in RATIOS:
-            about = {"source": f"numbers.csv:{line}", "disturbed": row["disturbed_times"]}
+            about = {"source": f"numbers.csv:{line}", "disturbed": row["disturbed_times"] or bool(row["bounded"])}
             yield {"key": key_of(row), "raw": row["value"], **texts, **about}
     columns = {"cpu": runs["cpu_model"].dropna(), "gpu": runs["gpu"].dropna(), "threads": runs["threads"].dropna()}
     texts = {f"machine/{name}": (listed(column.unique()), "") for name, column in columns.items() if len(column)}

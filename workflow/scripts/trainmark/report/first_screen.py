@@ -86,7 +86,13 @@ def _answer(answer: Answer) -> dict:
     sentence = sentences.answer_of(answer).striptags()
     own = {"first": answer.standing.baseline, "second": answer.second, "sentence": sentence}
     comparisons = [
-        {"epochs": row["epochs"], "pairs": row["runs"], **_interval(row), "verdict": row["verdict"]}
+        {
+            "epochs": row["epochs"],
+            "pairs": row["runs"],
+            "bounded": row["bounded"],
+            **_interval(row),
+            "verdict": row["verdict"],
+        }
         | {"runs": [int(number) for number in row["run_numbers"].split()]}
         for row in answer.rows
     ]

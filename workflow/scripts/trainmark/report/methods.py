@@ -43,6 +43,7 @@ def _sentences(section: Section, settings: Mapping | None = None, samples: Mappi
     for metric, verdict in zip(ratios["metric"], ratios["verdict"], strict=True):
         heading = KNOWN[metric].heading.partition(",")[0] + (" time" if KNOWN[metric].compared == ALWAYS else "")
         verdicts[heading][absent_word(verdict)] += 1
+    bounded = int((ratios["bounded"] > 0).sum())
     marked = section.numbers[section.numbers["disturbed_times"] & (section.numbers["statistic"] == "median")]
     template = templates().get_template("methods.j2")
     text = template.render(
@@ -56,6 +57,7 @@ def _sentences(section: Section, settings: Mapping | None = None, samples: Mappi
         ],
         machines=[f"{host} ({model})" for (host, model), _ in groups(runs, ["host", "cpu_model"])],
         causes_of=causes_of,
+        bounded=bounded,
         marked=len(marked.drop_duplicates(SETTING)),
         mark=DISTURBED_MARK,
         classes=Counter(EQUAL.get(name, name) for name in section.parity["parity"]),

@@ -23,6 +23,7 @@ from trainmark.report.standings import Place, Standing
 from trainmark.report.tables import comparisons_table, tables, too_few
 from trainmark.report.templates import templates
 from trainmark.report.warnings import section_remarks
+from trainmark.tables.bounds import DELAY
 from trainmark.tables.comparability import WAITING_LIMIT
 from trainmark.tables.formatting import format_figure, why_absent
 from trainmark.tables.frames import rows_of, shown_of_trainers, with_names
@@ -75,6 +76,7 @@ def render(results: Results) -> tuple[str, str]:
         "datasets": datasets,
         "machines": machines(runs),
         "calls": runs["calls"].nunique(),
+        "delay": DELAY,
         "waiting_limit": f"{100 * WAITING_LIMIT:.0f} %",
         "methods": prose,
         "commits": [one for one, _ in Counter(tuple(run[column] for column in CODE) for run in rows).most_common()],

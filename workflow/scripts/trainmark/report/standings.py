@@ -15,7 +15,7 @@ from trainmark.tables.frames import ENDS, by_trainer, rows_of, select_trainer
 from trainmark.tables.metrics import VERDICTS
 from trainmark.tables.sections import Section
 from trainmark.tables.variants import baseline_of, by_variants, parts_of
-from trainmark.tables.verdicts import why_not_distinguishable
+from trainmark.tables.verdicts import short_note
 from trainmark.trainer import Trainer
 
 OF_VARIANTS = {"training_seconds": "training time", "test_loss": "test loss", "test_accuracy": "test accuracy"}
@@ -131,7 +131,7 @@ def _word(row: Mapping) -> tuple[str, str]:
     """(the verdict or why there is none, its note) of a ratio. The table of comparisons has longer notes."""
     if row["parity"] in REFUSED:
         return "not ranked", row["reason"]
-    note = row["left_out_reasons"] if row["verdict"] in ("no pair", NOT_MEASURED) else why_not_distinguishable(row)
+    note = row["left_out_reasons"] if row["verdict"] in ("no pair", NOT_MEASURED) else short_note(row)
     return row["verdict"], note
 
 

@@ -113,7 +113,8 @@ def _caption(function: Callable) -> str:
 def comparisons_table(section: Section) -> Table:
     """Ratio: metric of the trainer divided by that of the trainer that it is compared with, estimated from pairs of
     runs of the same repeat, with its 95 % interval. The verdicts on one metric in this table are corrected for their
-    number. Left out: pairs in which a run diverged, ran out of memory, has a value of 0 or, for times, was disturbed.
+    number. Left out: pairs in which a run diverged, ran out of memory, has a value of 0 or, for times, was disturbed;
+    where fewer than 6 are left, times that other work disturbed count within bounds.
     Trainers that do not train the same network are not ranked, and trainers that waited for data get no verdict.
     """
     rows = []

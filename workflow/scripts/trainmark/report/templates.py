@@ -11,7 +11,7 @@ from trainmark.report.cells import cells_of
 from trainmark.report.standings import OF_VARIANTS
 from trainmark.tables.comparability import TOO_FEW, WITHHELD
 from trainmark.tables.formatting import counted, listed, troubled
-from trainmark.tables.verdicts import reasons_beside_verdict, refused_pairs, why_not_distinguishable
+from trainmark.tables.verdicts import reasons_beside_verdict, refused_pairs, short_note
 from trainmark.trainer import Trainer
 
 
@@ -36,6 +36,6 @@ def templates(*, autoescape: bool = False) -> jinja2.Environment:
         "listed": listed,
         "lost": lambda row: "" if row["runs"] else reasons_beside_verdict(row),
         "troubled": troubled,
-        "why": why_not_distinguishable,
+        "why": short_note,
     }
     return environment

@@ -15,7 +15,7 @@ from trainmark.report.tables import too_few
 from trainmark.tables import remarks
 from trainmark.tables.formatting import counted, number_ranges
 from trainmark.tables.frames import rows_of
-from trainmark.tables.remarks import LOAD_FASTER, TRAIN_AGAIN
+from trainmark.tables.remarks import LEFT_OUT, LOAD_FASTER, TRAIN_AGAIN
 from trainmark.tables.sections import Results, Section
 from trainmark.tables.verdicts import not_ranked
 
@@ -82,7 +82,7 @@ OF_RUNS: tuple[tuple[str, Callable[[pd.DataFrame], pd.Series], str], ...] = (
     ("out of memory", lambda runs: runs["status"] == "out_of_memory",
      "No median counts it. Set a smaller batch_size or a larger memory_limit_mib, or use a larger machine."),
     ("disturbed", lambda runs: runs["disturbed"] != "",
-     f"Verdicts leave out such times, and so do medians, unless all runs of a row were disturbed. {TRAIN_AGAIN}"),
+     f"{LEFT_OUT} {TRAIN_AGAIN}"),
     ("throttled GPU", lambda runs: runs["gpu_throttled"] != "",
      f"Such times are those of a slower GPU. Check its cooling and power limit, {AGAIN}."),
     ("library settings", lambda runs: runs["library_settings"] != "",

@@ -122,7 +122,8 @@ class WorkflowDisplay(logging.Handler):
     explain: turns the last error in the log of a failed job into what is printed. Both may be empty.
 
     Its attribute `is_stopping` says whether Snakemake was stopped, by Ctrl-C or a signal. A job that this ends has not
-    failed. `before_jobs` is called when Snakemake knows the jobs, once; the `onstart` of a dry run is not.
+    failed. `trained` says of each run that was trained whether it was disturbed. `advice` is what can be done about
+    other work. `before_jobs` is called when Snakemake knows the jobs, once; the `onstart` of a dry run is not.
     """
 
     def __init__(
@@ -144,6 +145,8 @@ class WorkflowDisplay(logging.Handler):
         self._jobs: dict[int, Job] = {}
         self._to_train: dict[str, Mapping[str, str]] = {}
         self.failures: list[Failure] = []
+        self.trained: dict[str, bool] = {}
+        self.advice = ""
         self.is_stopping = False
         self.before_jobs: Callable[[], None] | None = None
         self._forecast = Forecast()
@@ -240,6 +243,7 @@ class WorkflowDisplay(logging.Handler):
     def _print_run(self, job: Job) -> None:
         record = json.loads(Path(_path(RECORD, job.wildcards)).read_text(encoding="utf-8"))
         self._forecast.add(record)
+        self.trained[record["run"]["id"]] = bool(record["disturbed"])
         colour = GREEN if record["status"] == "ok" else RED
         colour = YELLOW if record["disturbed"] and record["status"] == "ok" else colour
         title = re.sub("^(training|running) ", "", job.title)
@@ -257,11 +261,7 @@ class WorkflowDisplay(logging.Handler):
             self._programs[program["name"]] += program["cpu_seconds"]
         if self._disturbed == DISTURBED_RUNS:
             named = mostly([name for name, _ in self._programs.most_common(MOST_PROGRAMS)])
-            line = (
-                f"{DISTURBED_RUNS} runs of this call were disturbed by other work{named}: to end it "
-                "first, press Ctrl-C and start the same call again later. It keeps all runs that are done, and with "
-                "--config rerun_disturbed=true trains the disturbed ones again."
-            )
+            line = f"{DISTURBED_RUNS} runs of this call were disturbed by other work{named}{self.advice}"
             print_line(self._in(YELLOW, line), self._terminal)
 
     def _print_certificate(self, job: Job) -> None:

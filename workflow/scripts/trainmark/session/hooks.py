@@ -4,7 +4,6 @@ import json
 import os
 import platform
 import shlex
-import subprocess
 import sys
 import tempfile
 import time
@@ -33,15 +32,13 @@ from trainmark.plan.products import (
 )
 from trainmark.plan.run import trainer_in
 from trainmark.session.display import Failure
+from trainmark.session.other_calls import call_again
 from trainmark.variant import split_name
 
 PAGE = f"{RESULTS}/report/index.html"
 
 ALLOWED_SECONDS = 60
 """How far the clocks of a machine and its file server may differ."""
-
-PATH_OPTIONS = {"-s", "--snakefile", "-d", "--directory", "--configfile", "--configfiles"}
-"""Options of snakemake whose values are paths."""
 
 
 def start_workflow(
@@ -187,23 +184,11 @@ def missing_runs(campaign: Campaign, failures: Sequence[Failure], not_trained: C
     return reasons
 
 
-def without_paths(options: Iterable[str]) -> list[str]:
-    """Return a command line of snakemake without PATH_OPTIONS and their values, and without targets after them."""
-    kept, is_path = [], False
-    for token in options:
-        if token.startswith("-"):
-            is_path = token.partition("=")[0] in PATH_OPTIONS
-        if not is_path:
-            kept.append(token)
-    return kept
-
-
-def finish_without(campaign: Campaign, missing: Mapping[str, str], paths: Iterable[str], stream: Terminal) -> None:
+def finish_without(campaign: Campaign, missing: Mapping[str, str], call: Iterable[str], stream: Terminal) -> None:
     """Make tables and report of the remaining runs in another call of snakemake. If none is left, a line says so.
 
     missing: the reason why a run has no record, by run id.
-    paths: the options for Snakefile and config files, with absolute paths. Snakemake has changed its working directory
-        to that of --directory, so paths in its command line may lead nowhere now.
+    call: the options of the call.
     """
     left = len(campaign.runs) - len(missing)
     if missing and not left and Path(PAGE).exists():
@@ -218,9 +203,7 @@ def finish_without(campaign: Campaign, missing: Mapping[str, str], paths: Iterab
         flush=True,
     )
     write_plan(Path(PLAN_FILE), {**campaign.plan, "missing": dict(missing)})
-    command = [sys.executable, "-m", "snakemake", *without_paths(sys.argv[1:]), *paths]
-    # No time limit: figures of any number of runs are drawn, and each job that ends prints a line.
-    subprocess.run(command, env=os.environ | {PARTIAL_VARIABLE: "1"}, stdin=subprocess.DEVNULL, check=False)
+    call_again(call, {PARTIAL_VARIABLE: "1"})
 
 
 def print_results(campaign: Campaign, stream: Terminal) -> None:

@@ -38,7 +38,7 @@ def runs_to_repeat(plan: Mapping, config: Mapping, stream: Terminal) -> set[str]
     if wrong := [number for number in numbers if number > len(order)]:
         raise ConfigError(f"rerun: there is no run {wrong[0]}; the runs of this config are 1 to {len(order)}")
     records = plan["records"].items() if config["rerun_disturbed"] else ()
-    disturbed = [run_id for run_id, record in records if _read(record).get("disturbed")]
+    disturbed = [run_id for run_id, record in records if read_kept(record).get("disturbed")]
     if disturbed:
         count = f"{len(disturbed)} run{'s' if len(disturbed) > 1 else ''}"
         print(f"rerun_disturbed: {count} disturbed by something else on the machine, to be trained again", file=stream)
@@ -105,7 +105,7 @@ def _differences(job: Mapping, key: str, record: str) -> str:
     """Return what differs between a job and the record of another key, in words."""
     if Path(record).parent.name[:KEY_DIGITS] == key[:KEY_DIGITS]:
         return "code"
-    kept = _read(record)
+    kept = read_kept(record)
     names = [
         name
         for part in ("settings", "inputs")
@@ -115,7 +115,7 @@ def _differences(job: Mapping, key: str, record: str) -> str:
     return ", ".join(name.replace("_sha256", "").replace("_", " ") for name in names) or "what an earlier version wrote"
 
 
-def _read(record: str) -> dict[str, Any]:
+def read_kept(record: str) -> dict[str, Any]:
     """Return a record; an empty dict if it can't be read."""
     with suppress(OSError, ValueError, RecursionError):
         found = json.loads(Path(RESULTS, record).read_text(encoding="utf-8"))

@@ -22,10 +22,11 @@ from trainmark.plan.matrix import asks_for_gpus, datasets_of, with_devices
 from trainmark.plan.own_data import own_data
 from trainmark.plan.plan_file import PARTIAL_VARIABLE, plan_if_there, read_plan, refuse_other_folders
 from trainmark.plan.products import PLAN_FILE
-from trainmark.session import internals
+from trainmark.session import internals, mending
 from trainmark.session.display import CHECKING_CLAIMS, WorkflowDisplay, show_workflow
 from trainmark.session.environments import isolate_jobs, put_python_on_path
 from trainmark.session.kept import runs_to_repeat, why_trained
+from trainmark.session.other_calls import options_of_call
 from trainmark.session.resources import Resources
 
 
@@ -80,9 +81,11 @@ class Session:
         own = own_data(datasets_of(config, catalogue), catalogue, earlier)
         missing = earlier["missing"] if self._partial else {}
         plan = make_plan(config, catalogue, missing=missing, own=own, folder=folder)
-        if not self._partial and (again := runs_to_repeat(plan, config, self._terminal)):
-            plan = make_plan(config, catalogue, again=again, own=own, folder=folder)
-        campaign = Campaign(plan, config["only"])
+        again = mending.asked_again()
+        is_first = not (self._partial or mending.is_mending())
+        if repeated := runs_to_repeat(plan, config, self._terminal) if is_first else set(again):
+            plan = make_plan(config, catalogue, again=repeated, own=own, folder=folder)
+        campaign = Campaign(plan, again or config["only"])
         if campaign.only and not campaign.chosen:
             such_as = f", such as {plan['order'][0]}" if plan["order"] else "; this config has no runs"
             raise ConfigError(f"only: found {campaign.only[0]}; allowed: a pattern of run ids{such_as}")
@@ -99,6 +102,8 @@ class Session:
             internals.call_at_start(workflow, self.start)
         else:
             self._display = show_workflow(self.campaign.order, workflow, call)
+            if self._display:
+                self._display.advice = mending.advice(self._config["rerun_share"])
             if self._display and call.is_dry_run:
                 self._display.before_jobs = lambda: self._announce(internals.jobs_to_run(workflow))
 
@@ -171,7 +176,23 @@ class Session:
 
         if self._display:  # a module has none
             self._display.stop()
+        if mending.is_mending():  # the call that it mends prints the results
+            return
+        trained, done = self._display.trained if self._display else {}, True
+        if self._lock and self._makes_tables and any(trained.values()):
+            self._lock.close()
+            done = self._mend(trained)
         print_results(self.campaign, self._terminal)
+        if not done:
+            sys.exit(1)
+
+    def _mend(self, trained: Mapping[str, bool]) -> bool:
+        """Train disturbed ones of these runs again. Return whether nothing failed."""
+        try:
+            return mending.mend(trained, self._config["rerun_share"], self._options(), self._terminal)
+        except KeyboardInterrupt:
+            print_line("stopped; the same call makes the tables of what is trained by now", self._terminal)
+            return False
 
     def fail(self) -> None:
         """After the last job, if one failed, make the tables and the report of the runs that are done.
@@ -185,12 +206,15 @@ class Session:
         self._display.stop()
         if self._display.is_stopping:
             print_line("stopped; the same call resumes", self._terminal)
+        if mending.is_mending():
+            return
         if internals.failed_by_itself(self._workflow) and self._makes_tables and not self._partial:
             self._lock.close()
             if {failure.title for failure in self._display.failures} == {CHECKING_CLAIMS}:
                 print_results(self.campaign, self._terminal)
                 return
             missing = missing_runs(self.campaign, self._display.failures, self._display.not_trained())
-            configfiles = list(map(str, self._call.configfiles))
-            files = ["--snakefile", self._call.snakefile, *(["--configfile", *configfiles] if configfiles else [])]
-            finish_without(self.campaign, missing, files, self._terminal)
+            finish_without(self.campaign, missing, self._options(), self._terminal)
+
+    def _options(self) -> list[str]:
+        return options_of_call(self._call.snakefile, list(map(str, self._call.configfiles)))

@@ -29,7 +29,8 @@ beside training. Wall time also has the start of the process and loading; evalua
 def break_evens(runs: pd.DataFrame, ratios: Iterable[Mapping]) -> Iterator[dict]:
     """Yield the number of epochs from which a trainer is faster than another: rows of numbers, for each of TIMES.
 
-    ratios: from `pairs.comparisons`. The pairs of runs are those of the ratio of training times with the most epochs.
+    ratios: from `pairs.comparisons`. The pairs of runs are those of the ratio of training times with the most epochs,
+        without disturbed runs.
     low, high: missing with fewer than 6 pairs. From 1 or to infinity if the interval has no other end.
     """
     longest: dict[tuple, Mapping] = {}
@@ -40,8 +41,9 @@ def break_evens(runs: pd.DataFrame, ratios: Iterable[Mapping]) -> Iterator[dict]
             longest[names] = max(longest.get(names, row), row, key=lambda one: one["epochs"])
     by_number = runs.set_index("number")
     for row in longest.values():
-        pair, numbers = row["pair"], [int(text) for text in row["run_numbers"].split()]
-        sides = by_number.loc[numbers[::2]], by_number.loc[numbers[1::2]]
+        pair, numbers = row["pair"], np.array(row["run_numbers"].split(), int).reshape(-1, 2)
+        numbers = numbers[(by_number["disturbed"][numbers.ravel()] == "").to_numpy().reshape(-1, 2).all(axis=1)]
+        sides = by_number.loc[numbers[:, 0]], by_number.loc[numbers[:, 1]]
         for metric, columns in TIMES.items():
             parts = np.array([_parts(of_side, *columns) for of_side in sides])
             usable = np.isfinite(parts).all(axis=(0, 1))
@@ -51,7 +53,7 @@ def break_evens(runs: pd.DataFrame, ratios: Iterable[Mapping]) -> Iterator[dict]
                 after, before = (pair.second, pair.first) if faster else (pair.first, pair.second)
                 found = number(columns_of(pair.group, after), "break_even", metric, "epochs", ends)
                 found |= {"compared_with": before.name, "verdict": "" if ends else "always faster"}
-                yield found | {"runs": int(usable.sum()), "run_numbers": row["run_numbers"]}
+                yield found | {"runs": int(usable.sum()), "run_numbers": " ".join(map(str, numbers.ravel()))}
 
 
 def _parts(runs: pd.DataFrame, total: str, beside: list[str]) -> list[pd.Series]:

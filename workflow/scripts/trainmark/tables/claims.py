@@ -26,8 +26,9 @@ def judged(claims: Iterable[Mapping], numbers: pd.DataFrame, parity: pd.DataFram
     """Judge claims, in the order of the config: what each says, its status, and a sentence.
 
     A claim "holds" if all of its number's interval, or the range of its runs, is within the bounds, and "fails" if all
-    of it is outside. It is "undecided" if the interval contains a bound, or other work disturbed its runs or too many
-    pairs, and "wrong" if it names no number, several, or one that is refused.
+    of it is outside. It is "undecided" if the interval contains a bound, if other work disturbed its runs or too many
+    pairs and their times have no bounds, or if they have and the claim wants undisturbed ones; and "wrong" if it names
+    no number, several, or one that is refused.
     """
     return [
         {"says": claim["says"]} | (_certified(claim, parity) if "pairs" in claim else _judged(claim, numbers))
@@ -57,6 +58,8 @@ def _judged(claim: Mapping, numbers: pd.DataFrame) -> dict:
         status = "undecided" if is_withheld_for_disturbance(why) else WRONG
         return {"status": status, "sentence": f"there is no number: {why}"}
     status, sentence = _by_verdict(claim["verdict"], row) if "verdict" in claim else _by_bounds(claim, row)
+    if claim.get("undisturbed") and (row["bounded"] or row["disturbed_times"]):
+        status, sentence = "undecided", ", and the claim wants undisturbed runs"
     return {"status": status, "sentence": f"{number_in_words(row)}{sentence}"}
 
 
@@ -81,7 +84,10 @@ def _row(where: Mapping, numbers: pd.DataFrame) -> dict | str:
 def _by_verdict(claimed: str, row: Mapping) -> tuple[str, str]:
     """The status of a claim of a verdict, and how its sentence ends."""
     found = row["verdict"]
-    status = "undecided" if found == NOT_DISTINGUISHABLE else "fails" if found in VERDICTS else WRONG
+    if found == NOT_DISTINGUISHABLE and row["bounded"]:  # bounds hide small differences
+        return "undecided", f": {found} within bounds"
+    is_open = found == NOT_DISTINGUISHABLE or is_withheld_for_disturbance(found)
+    status = "undecided" if is_open else "fails" if found in VERDICTS else WRONG
     return "holds" if found == claimed else status, f": {found or 'it has no verdict'}"
 
 
@@ -90,7 +96,7 @@ def _by_bounds(claim: Mapping, row: Mapping) -> tuple[str, str]:
     given = [key for key in ("at_least", "at_most") if key in claim]
     texts = [f"{key.replace('_', ' ')} {format_number(row, claim[key])} {unit_in_words(row)}".strip() for key in given]
     bounds, least, most = " and ".join(texts), claim.get("at_least", -inf), claim.get("at_most", inf)
-    if row["disturbed_times"]:  # other work may have made it true, or false
+    if row["disturbed_times"] and not row["bounded"]:  # other work may have made it true, or false
         return "undecided", f" may or may not be {bounds} without what disturbed them"
     if None in (row["low"], row["high"]) or (row["statistic"] == "median" and row["runs"] == 1):
         return "undecided", f", without an interval: {row['verdict'] or 'one run has no range'}"

@@ -3,17 +3,24 @@
 The functions withheld_for_* say that a verdict is withheld for a reason; "" if it is not.
 """
 
+from math import comb
+
+import numpy as np
 import pandas as pd
 
-from trainmark.tables.formatting import causes_in
+from trainmark.machine.disturbance import FOREIGN_LOAD, FOREIGN_SHARE
+from trainmark.plan.matrix import LEAST_PAIRS
+from trainmark.tables.bounds import LEAST
+from trainmark.tables.formatting import causes_in, counted
 from trainmark.tables.metrics import COMPARED
+from trainmark.tables.paired import LEVEL
 
 CENSORED_PAIR, ZERO, DISTURBED = "diverged or out of memory", "with a value of 0", "disturbed"
-"""Why a pair is left out."""
+"""Why a pair is left out. A disturbed one may enter with bounds."""
 
 RUN_COLUMNS = (
-    "status", "disturbed", "device", "calls", "host", "cpu_model", "held_cpus", "threads", "library_settings",
-    "environment", "packages_sha256", "training_waiting_share", "waiting_share",
+    "status", "disturbed", "foreign_share", *LEAST.values(), "device", "calls", "host", "cpu_model", "held_cpus",
+    "threads", "library_settings", "environment", "packages_sha256", "training_waiting_share", "waiting_share",
 )  # fmt: skip
 """Columns of the table of runs that are used here. In a table of pairs, their names end in _first and _second."""
 
@@ -39,7 +46,27 @@ def of_both(pairs: pd.DataFrame, column: str) -> tuple[pd.Series, pd.Series]:
     return pairs[f"{column}_first"], pairs[f"{column}_second"]
 
 
-def exclusion_reasons(pairs: pd.DataFrame, metric: str) -> pd.Series:
+def admitted(pairs: pd.DataFrame, metric: str, cells: int) -> pd.DataFrame:
+    """Decide which pairs of runs enter the comparison of a metric: the pairs with the columns
+
+    excluded: why a pair is left out; "" if it enters.
+    ratio, lower, upper: second / first, and the least and the largest ratio; of undisturbed runs all are equal.
+    is_bounded: whether it enters with a time that is known only within bounds (see `bounds`). Such pairs enter if the
+        undisturbed ones are fewer than a verdict needs. That depends on no time, and so favours no trainer.
+    cells: how many pairs a repeat has.
+    """
+    ends, reasons = _ends_of_ratios(pairs, metric), _exclusion_reasons(pairs, metric)
+    clean = with_all_cells(pairs[(reasons == "") & ends["ratio"].notna()], cells)["repeat"].nunique()
+    is_bounded = reasons.str.startswith(DISTURBED) & ends.notna().all(axis=1) & (clean < LEAST_PAIRS)
+    return pairs.assign(**ends, excluded=reasons.mask(is_bounded, ""), is_bounded=is_bounded)
+
+
+def with_all_cells(pairs: pd.DataFrame, cells: int) -> pd.DataFrame:
+    """Return the pairs of the repeats that have as many pairs."""
+    return pairs if cells == 1 else pairs[pairs.groupby("repeat")["repeat"].transform("size") == cells]
+
+
+def _exclusion_reasons(pairs: pd.DataFrame, metric: str) -> pd.Series:
     """For each pair, why it is left out of the comparison of a metric; "" if it is not left out."""
     causes = [", ".join(causes_in(texts)) for texts in zip(*of_both(pairs, "disturbed"), strict=True)]
     disturbed = [f"{DISTURBED} ({own})" if own and not COMPARED[metric].is_lasting else "" for own in causes]
@@ -49,22 +76,53 @@ def exclusion_reasons(pairs: pd.DataFrame, metric: str) -> pd.Series:
     return reasons
 
 
-def withheld_for_disturbance(reasons: pd.Series, measured: int, needed: int) -> str:
-    """The undisturbed pairs are too few but all pairs would have been enough, or no undisturbed pair remains.
+def _ends_of_ratios(pairs: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The ratio of each pair with its ends, of which it is the middle; they are NaN if a disturbed run has no bound."""
+    first, second = (time.astype("float64") for time in of_both(pairs, metric))
+    disturbed = [(causes != "") & (not COMPARED[metric].is_lasting) for causes in of_both(pairs, "disturbed")]
+    known = of_both(pairs, LEAST[metric]) if metric in LEAST else (np.nan, np.nan)
+    least_first, least_second = (
+        time.mask(is_disturbed, least)
+        for time, is_disturbed, least in zip((first, second), disturbed, known, strict=True)
+    )
+    lower, upper = least_second / first, second / least_first
+    middle = np.sqrt(lower * upper).where(disturbed[0] | disturbed[1], second / first)
+    return pd.DataFrame({"ratio": middle.fillna(second / first), "lower": lower, "upper": upper})
 
-    reasons: from `exclusion_reasons`. measured, needed: how many pairs may enter the verdict, and how many it needs.
+
+def withheld_for_disturbance(reasons: pd.Series, measured: int) -> str:
+    """The pairs that enter are too few but all pairs would have been enough, or none enters.
+
+    reasons: `excluded` of each repeat. measured: how many of them may enter the verdict.
     """
     disturbed = [reason for reason in reasons if reason.startswith(DISTURBED)]
     pairs = measured + len(disturbed)
-    if not disturbed or measured >= needed or (measured and pairs < needed):
+    if not disturbed or measured >= LEAST_PAIRS or (measured and pairs < LEAST_PAIRS):
         return ""
     causes = causes_in(reason[len(DISTURBED) + 2 : -1] for reason in disturbed)
     return f"{WITHHELD}{len(disturbed)} of {pairs} pairs disturbed ({', '.join(causes)})"
 
 
 def is_withheld_for_disturbance(verdict: str) -> bool:
-    """Whether a verdict is one of `withheld_for_disturbance`."""
-    return verdict.startswith(WITHHELD) and DISTURBED in verdict
+    """Whether a verdict is withheld because other work or something else disturbed runs."""
+    return verdict.startswith(WITHHELD) and (DISTURBED in verdict or FOREIGN_LOAD in verdict)
+
+
+def withheld_for_one_sided_load(pairs: pd.DataFrame, *names: str) -> str:
+    """Other work ran mostly beside one of two trainers with these names. The runs of a repeat have a random order, so
+    this is no chance, and the work may be the trainer's own, which is then slower than its least times say.
+
+    It is a sign test on the pairs in which the shares of the CPUs' time differ by more than a run may have without
+    being disturbed.
+    """
+    first, second = (share.fillna(0.0) for share in of_both(pairs, "foreign_share"))
+    more = [int((one - other > FOREIGN_SHARE).sum()) for one, other in ((first, second), (second, first))]
+    trials, most = sum(more), max(more)
+    chance = 2 * sum(comb(trials, count) for count in range(most, trials + 1)) / 2**trials
+    if chance > LEVEL:
+        return ""
+    name = names[more.index(most)]
+    return f"{WITHHELD}{FOREIGN_LOAD} beside {name} in {most} of {counted(trials, 'pair')}: it may be its own work"
 
 
 def withheld_for_machines(pairs: pd.DataFrame) -> str:

@@ -82,14 +82,20 @@ def unit_in_words(row: Mapping) -> str:
 
 
 def number_in_words(row: Mapping) -> str:
-    """A number with its unit, its interval, and whether it is of disturbed runs alone: "0.810 (95 % interval 0.790 to
-    0.830)", or "1.49 s (of disturbed runs, runs from 1.46 to 1.54)".
+    """A number with its unit, its interval, and whether it is of disturbed runs: "0.81 (95 % interval 0.79 to 0.83)",
+    "1.49 s (of disturbed runs, runs from 1.46 to 1.54)", or "1.54 (4 of 8 pairs within bounds, 95 % interval ...)".
     """
     value, low, high = (None if row[end] is None else format_number(row, row[end]) for end in ("value", "low", "high"))
     end = f"{low} or more" if high == NO_END else f"{low} to {high}"
     range_ = "" if None in (low, high) else f"{INTERVALS.get(row['statistic'], '95 % interval')} {end}"
-    about = ", ".join(filter(None, ("of disturbed runs" if row["disturbed_times"] else "", range_)))
+    of_disturbed = "of disturbed runs" if row["disturbed_times"] else ""
+    about = ", ".join(filter(None, (of_disturbed or bounded_in_words(row), range_)))
     return " ".join(filter(None, (value, unit_in_words(row), f"({about})" if about else "")))
+
+
+def bounded_in_words(row: Mapping) -> str:
+    """How many pairs of a ratio have times within bounds: "4 of 8 pairs within bounds"; "" if none has."""
+    return f"{row['bounded']} of {counted(row['runs'], 'pair')} within bounds" if row["bounded"] else ""
 
 
 def value_text(row: Mapping) -> str:

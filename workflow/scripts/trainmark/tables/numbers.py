@@ -11,6 +11,7 @@ from statistics import median
 import pandas as pd
 
 from trainmark.records.record import PHASES, decode_loss
+from trainmark.tables.bounds import LEAST
 from trainmark.tables.break_even import break_evens
 from trainmark.tables.formatting import why_absent
 from trainmark.tables.frames import SETTING, groups, number, read_table, timed_runs
@@ -20,14 +21,14 @@ from trainmark.tables.targets import times_to_accuracy
 
 COLUMNS = [
     *SETTING, "variant", "compared_with", "metric", "unit", "statistic", "value", "low", "high", "runs",
-    "disturbed_times", "verdict", "reason", "note", "parity", "p_value", "compared", "detectable", "left_out",
-    "left_out_reasons", "run_numbers", "left_out_run_numbers",
+    "bounded", "disturbed_times", "verdict", "reason", "note", "parity", "p_value", "compared", "detectable",
+    "left_out", "left_out_reasons", "run_numbers", "left_out_run_numbers",
 ]  # fmt: skip
 
 TYPES = (
     dict.fromkeys({*COLUMNS} - {*SETTING}, "str")
     | dict.fromkeys(("value", "low", "high", "p_value", "compared", "detectable"), "float64")
-    | dict.fromkeys(("epochs", "runs", "left_out"), "Int64")
+    | dict.fromkeys(("epochs", "runs", "bounded", "left_out"), "Int64")
     | {"disturbed_times": "bool"}
 )
 
@@ -62,7 +63,8 @@ def medians(runs: pd.DataFrame, currency: str = CURRENCY) -> Iterator[dict]:
     """Yield the median of each metric of each setting, with its smallest and its largest value.
 
     Censored runs (diverged or out of memory) do not enter. Of what a disturbance changes, medians are of the
-    `timed_runs`. Runs that waited for data enter. Repeats are too few for a finer measure of spread.
+    `timed_runs`; if all of these are disturbed and have bounds, the smallest value is the least bound. Runs that waited
+    for data enter. Repeats are too few for a finer measure of spread.
     """
     shares = {f"phase_shares.{phase}": runs[f"phases.{phase}"] / runs["wall_seconds"] for phase in PHASES}
     scores = [{name: decode_loss(text["probability"]) for name, text in own.items()} for own in _scored(runs)]
@@ -78,9 +80,12 @@ def medians(runs: pd.DataFrame, currency: str = CURRENCY) -> Iterator[dict]:
         setting["run_numbers"] = " ".join(map(str, sorted(group["number"])))
         for name, metric in metrics.items():
             present = (finished if metric.is_lasting else timed)[name].dropna().tolist()
-            ends = (median(present), min(present), max(present)) if present else ()
             about = {"runs": len(present), "verdict": "" if present else why_absent(group["status"])}
             about["disturbed_times"] = is_disturbed and not metric.is_lasting
+            least = min(present, default=0.0)
+            if about["disturbed_times"] and name in LEAST and timed[LEAST[name]].notna().all():
+                least, about["bounded"] = timed[LEAST[name]].min(), len(present)
+            ends = (median(present), least, max(present)) if present else ()
             unit = currency if metric.unit == CURRENCY else metric.unit
             yield number(setting, "median", name, unit, ends, **about)
 

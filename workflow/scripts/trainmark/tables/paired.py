@@ -13,6 +13,11 @@ it. An interval and a p-value come from one of two tests of this estimate:
   mean from a few cosine-weighted averages of the series. These are nearly independent whatever the correlation, so
   Student's t applies with as many degrees of freedom. This is used if ratios correlate, and with few ratios, for which
   that can't be told.
+
+Ratios that are known within bounds give two such series, of their lower and of their upper ends. The interval reaches
+from the lower end of the first one's to the upper end of the second one's, and a p-value is that of the nearer one to
+1: for the mean of the true ratios lies between those of their ends, wherever each of them lies within its bounds
+(Imbens and Manski 2004, Econometrica 72(6), 1845-1857, on intervals for parameters that are known within bounds).
 """
 
 from collections.abc import Sequence
@@ -105,11 +110,51 @@ class PairedRatios:
         return float(np.sqrt(np.mean(averages**2) / count))
 
 
-def paired_ratios(ratios: Sequence[float]) -> PairedRatios | None:
-    """Return what positive ratios show, in the order of their repeats; None for fewer than LEAST_PAIRS."""
-    logs = np.log(np.asarray(ratios, float))
-    if len(logs) < LEAST_PAIRS:
+@dataclass(frozen=True)
+class BoundedRatios:
+    """What ratios that are known within bounds show: what their lower ends, their upper ends and the middles show."""
+
+    lower: PairedRatios
+    upper: PairedRatios
+    middle: PairedRatios
+
+    @property
+    def note(self) -> str:
+        """See `PairedRatios.note`."""
+        return self.middle.note
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """The interval that is wrong in at most this share of cases, wherever ratios lie within their bounds."""
+        return self.lower.interval(level)[0], self.upper.interval(level)[1]
+
+    @property
+    def p_value(self) -> float:
+        """The largest level at which this interval contains 1."""
+        if _centre(self.lower.logs) > 0:
+            return self.lower.p_value
+        return self.upper.p_value if _centre(self.upper.logs) < 0 else 1.0
+
+    def detectable(self, level: float = LEVEL) -> float:
+        """The smallest ratio above 1 that would show without bounds: as many pairs with the spread of the middles."""
+        return self.middle.detectable(level)
+
+
+def paired_ratios(
+    ratios: Sequence[float], bounds: tuple[Sequence[float], Sequence[float]] | None = None
+) -> PairedRatios | BoundedRatios | None:
+    """Return what positive ratios show, in the order of their repeats; None for fewer than LEAST_PAIRS.
+
+    bounds: their lower and their upper ends, if ratios are known only so; `ratios` are then the middles.
+    """
+    if len(ratios) < LEAST_PAIRS:
         return None
+    if bounds:
+        return BoundedRatios(_paired(bounds[0]), _paired(bounds[1]), _paired(ratios))
+    return _paired(ratios)
+
+
+def _paired(ratios: Sequence[float]) -> PairedRatios:
+    logs = np.log(np.asarray(ratios, float))
     return PairedRatios(logs, _autocorrelation(_without_outliers(logs)) if len(logs) >= LEAST_TO_TELL else None)
 
 

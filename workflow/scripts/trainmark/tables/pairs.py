@@ -15,7 +15,7 @@ import pandas as pd
 from trainmark.parity.compare import REFUSED
 from trainmark.plan.matrix import LEAST_PAIRS
 from trainmark.tables import comparability
-from trainmark.tables.comparability import CENSORED_PAIR, RUN_COLUMNS, TOO_FEW, WITHHELD, of_both
+from trainmark.tables.comparability import CENSORED_PAIR, RUN_COLUMNS, TOO_FEW, WITHHELD, of_both, with_all_cells
 from trainmark.tables.formatting import NOT_MEASURED, format_ratio
 from trainmark.tables.frames import ENDS, columns_of, number
 from trainmark.tables.metrics import ALWAYS, AT_TARGET, COMPARED, NOT_DISTINGUISHABLE, OF_RESULTS, OF_VARIANTS
@@ -100,6 +100,8 @@ def comparisons(pairs: Iterable[Pair]) -> list[dict]:
         for row, p_value in zip(family, holm([row["test"].p_value for row in family]), strict=True):
             verdict = COMPARED[row["metric"]].words[row["value"] > 1] if p_value <= LEVEL else NOT_DISTINGUISHABLE
             detectable = row["test"].detectable(LEVEL / len(family))
+            if verdict == NOT_DISTINGUISHABLE and row["bounded"]:  # other verdicts hold whoever's work it is
+                verdict = row["one_sided"] or verdict
             row |= {"verdict": verdict, "p_value": p_value, "compared": len(family), "detectable": detectable}
     return rows
 
@@ -111,33 +113,33 @@ def _row(pair: Pair, metric: str) -> dict:
     The ratio of a repeat with several cells is the geometric mean of theirs: ratios of one repeat are not independent.
     A repeat that lacks a cell is left out, because a mean of the others is another one.
     """
-    pairs, cells, ranks = pair.matched, pair.cells, FAMILIES[pair.family].ranks
-    of_pairs = comparability.exclusion_reasons(pairs, metric)
-    reasons = of_pairs.groupby(pairs["repeat"], sort=False).max()
-    left_out, (first, second) = reasons[reasons != ""], of_both(pairs, metric)
-    has_both = first.notna() & second.notna()
-    uncensored = _with_all_cells(pairs[of_pairs != CENSORED_PAIR], cells)
-    included = pairs[has_both & (of_pairs == "")].sort_values("repeat", kind="stable")
-    measured = _with_all_cells(included, cells)
-    of_runs = (second / first)[measured.index]
-    ratios = (of_runs.groupby(measured["repeat"]).prod() ** (1 / cells)).tolist()
+    cells, ranks = pair.cells, FAMILIES[pair.family].ranks
+    pairs = comparability.admitted(pair.matched, metric, cells).sort_values("repeat", kind="stable")
+    reasons = pairs.groupby("repeat", sort=False)["excluded"].max()
+    left_out, is_measured = reasons[reasons != ""], pairs["ratio"].notna()
+    uncensored = with_all_cells(pairs[pairs["excluded"] != CENSORED_PAIR], cells)
+    measured = with_all_cells(pairs[is_measured & (pairs["excluded"] == "")], cells)
+    ratios, lower, upper = (list(_of_repeats(measured, end, cells)) for end in ("ratio", "lower", "upper"))
+    bounded = measured["repeat"][measured["is_bounded"]].nunique()
     refused = _refused(pair, metric, uncensored, measured)
-    is_measured = has_both[uncensored.index].any()
-    withheld = comparability.withheld_for_disturbance(reasons, len(ratios), LEAST_PAIRS) if is_measured else ""
-    paired = None if refused else paired_ratios(ratios)
+    withheld = (
+        comparability.withheld_for_disturbance(reasons, len(ratios)) if is_measured[uncensored.index].any() else ""
+    )
+    paired = None if refused else paired_ratios(ratios, (lower, upper) if bounded else None)
     absent = "no pair" if uncensored.empty else NOT_MEASURED
     if ratios:
         absent = f"{TOO_FEW} ({len(ratios)}, needs {LEAST_PAIRS})" if ranks else "not ranked"
     about = [*comparability.notes(measured if len(measured) else uncensored), paired.note if paired else ""]
     if cells > 1 and ratios and not refused:
-        note, opposite = _of_cells([own.tolist() for _, own in of_runs.groupby(measured["cell"])])
+        note, opposite = _of_cells([own["ratio"].tolist() for _, own in measured.groupby("cell")])
         about, withheld = [*about, note], withheld or opposite
     own = columns_of(pair.group, pair.second)
     own |= {"epochs": pair.epochs, "compared_with": pair.first.name + pair.of_first}
     own |= {"pair": pair, "parity": pair.parity, "reason": pair.reason, "note": "; ".join(filter(None, about))}
     own |= {"runs": len(ratios), "run_numbers": _numbers(measured), "left_out": len(left_out)}
     own["left_out_reasons"] = "; ".join(f"{count} {reason}" for reason, count in Counter(left_out).items())
-    own["left_out_run_numbers"] = _numbers(pairs[of_pairs != ""])
+    own |= {"left_out_run_numbers": _numbers(pairs[pairs["excluded"] != ""]), "bounded": bounded}
+    own["one_sided"] = comparability.withheld_for_one_sided_load(measured, pair.first.name, pair.second.name)
     own |= {"test": paired if ranks and not withheld else None, "verdict": refused or withheld or absent}
     ends = [estimate(ratios), *(paired.interval() if paired else ())] if ratios and not refused else ()
     return number(own, "ratio", metric, "1", ends)
@@ -164,9 +166,9 @@ def _of_cells(ratios: Sequence[Sequence[float]]) -> tuple[str, str]:
     return f"mean of {len(ratios)} cells, whose ratios are {least} to {most}", withheld
 
 
-def _with_all_cells(pairs: pd.DataFrame, cells: int) -> pd.DataFrame:
-    """Return the pairs of the repeats that have as many pairs."""
-    return pairs if cells == 1 else pairs[pairs.groupby("repeat")["repeat"].transform("size") == cells]
+def _of_repeats(pairs: pd.DataFrame, column: str, cells: int) -> pd.Series:
+    """The geometric mean of a column over the cells of each repeat."""
+    return pairs.groupby("repeat", sort=False)[column].prod() ** (1 / cells)
 
 
 def _numbers(pairs: pd.DataFrame) -> str:

@@ -15,6 +15,12 @@ TRAIN_AGAIN = (  # of two --config, Snakemake takes the second alone
 )
 """What to do about disturbed runs."""
 
+LEFT_OUT = (
+    "Verdicts leave out their times; where fewer than 6 undisturbed pairs are left, they count them within bounds. "
+    "Medians leave them out, too, unless all runs of a row were disturbed."
+)
+"""What becomes of the times of disturbed runs."""
+
 LOAD_FASTER = (
     "Such times measure the loader: medians include them, and verdicts on trainers that waited are withheld. Set "
     "loader.store to mapped, or give runs more CPUs and loader.jobs."
@@ -88,8 +94,14 @@ def disturbances(runs: pd.DataFrame) -> list[str]:
     disturbed = runs[runs["disturbed"] != ""].sort_values("number")
     by = "disturbance" if len(disturbed) <= MANY else "disturbed"
     parts = [f"{named_runs(numbers)} ({why})" for why, numbers in disturbed.groupby(by, sort=False)["number"]]
-    left_out = "Verdicts leave out their times, and so do medians, unless all runs of a row were disturbed."
-    return [f"Disturbed: {', '.join(parts)}. {left_out}"] if parts else []
+    return [f"Disturbed: {', '.join(parts)}. {LEFT_OUT}"] if parts else []
+
+
+def bounded_note(ratios: pd.DataFrame) -> str:
+    """Which of these rows of ratios hold times within bounds: "Within bounds: keras on cpu (5 and 20 epochs)"."""
+    bounded = ratios[ratios["bounded"].fillna(0) > 0]
+    parts = [f"{one.name} ({listed(own['epochs'].unique())} epochs)" for one, own in by_trainer(bounded)]
+    return f"Within bounds, because other work ran beside the runs: {', '.join(parts)}" if parts else ""
 
 
 def causes_of(runs: pd.DataFrame) -> str:

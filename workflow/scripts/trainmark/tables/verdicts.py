@@ -8,7 +8,7 @@ import pandas as pd
 from trainmark.parity.compare import REFUSED
 from trainmark.parity.sentences import EQUAL
 from trainmark.tables.comparability import is_withheld_for_disturbance
-from trainmark.tables.formatting import format_ratio
+from trainmark.tables.formatting import bounded_in_words, format_ratio
 from trainmark.tables.metrics import NOT_DISTINGUISHABLE
 from trainmark.tables.variants import OTHER_SETTINGS
 
@@ -20,8 +20,14 @@ def verdict_notes(row: Mapping) -> list[str]:
     """What a reader of the verdict of a ratio must know."""
     detectable = ""
     if row["verdict"] == NOT_DISTINGUISHABLE and not row["low"] == row["high"] == 1 and not isinf(row["detectable"]):
-        detectable = f"a ratio of {format_ratio(row['detectable'])} would have been found in 4 of 5 cases"
-    return [*filter(None, (why_not_distinguishable(row), detectable, row["note"]))]
+        quiet = "on a quiet machine, " if row["bounded"] else ""
+        detectable = f"{quiet}a ratio of {format_ratio(row['detectable'])} would have been found in 4 of 5 cases"
+    return [*filter(None, (why_not_distinguishable(row), detectable, bounded_in_words(row), row["note"]))]
+
+
+def short_note(row: Mapping) -> str:
+    """The part of it that a line has room for."""
+    return "; ".join(filter(None, (why_not_distinguishable(row), bounded_in_words(row))))
 
 
 def why_not_distinguishable(row: Mapping) -> str:

@@ -16,6 +16,7 @@ from trainmark.report.figures.style import MOST_ENTRIES, Looks
 from trainmark.report.figures.text import wrapped
 from trainmark.tables.frames import by_trainer, groups, select_trainer, split_framework
 from trainmark.tables.published import REACHED
+from trainmark.tables.remarks import bounded_note
 from trainmark.trainer import TRAINER
 
 HEIGHT, HEIGHT_OF_MANY = 1.8, 2.8
@@ -51,6 +52,7 @@ def draw_speed_up(data: Data) -> Figure | None:
     axis.axhline(1, color="black", linewidth=0.8)
     _finish(figure, axis, rows["epochs"], looks, legend.of_hollow(legend.TOO_FEW, rows["low"].isna()))
     legend.add_note(figure, f"Not ranked against the baseline: {', '.join(refused)}" if refused else "")
+    legend.add_note(figure, bounded_note(rows))
     return figure
 
 
@@ -131,6 +133,7 @@ def draw_scaling(data: Data) -> Figure | None:
         scales.log_ticks(axis, workers, data.width(2) / 3 - 0.5)
         axis.set(xlabel="number of workers", ylabel=title)
     legend.add(figure, [*legend.of_trainers(drawn), ideal, *legend.of_hollow(legend.TOO_FEW, speed_ups["low"].isna())])
+    legend.add_note(figure, bounded_note(speed_ups))
     return figure
 
 
