@@ -4,7 +4,7 @@ import statistics
 from functools import partial
 from html.parser import HTMLParser
 from itertools import chain, combinations_with_replacement
-from math import exp, log
+from math import exp, log, sqrt
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from harness import CPU_HOUR
 
 from trainmark.checks.epochs import ordered_epochs
 from trainmark.records.step_losses import step_losses
+from trainmark.tables.bounds import LEAST, least_times
 from trainmark.tables.curves import reached_target
 from trainmark.tables.paired import paired_ratios
 from trainmark.trainer import Trainer
@@ -126,6 +127,8 @@ def expected(statistic, field, runs, records, certificates):
     shown = shown if statistic == "value" else _counted(shown, field)
     value_of = partial(_machine_share, records=records.values()) if field == "machine_peak_share" else _value
     values = [value for value in (value_of(record, field) for record in shown) if value is not None]
+    if statistic == "min" and field in LEAST and all(one["disturbed"] and _least(one, field) for one in shown):
+        return min((_least(one, field) for one in shown), default=None)
     of = {"median": statistics.median, "min": min, "max": max, "value": lambda found: found[0]}
     return of[statistic](values) if values else None
 
@@ -193,16 +196,31 @@ def _agreement(field, statistic, pairs):
     return counts.get(field) or {"difference": statistics.median, "difference_high": max}[statistic](worst)
 
 
-def _enters(first, second, field):
-    """Whether a pair of runs enters a comparison."""
-    undisturbed = first["disturbed"] is None and second["disturbed"] is None
-    return (
-        {first["status"], second["status"]} == {"ok"} and undisturbed and 0 not in map(_figure(field), (first, second))
+def _least(record, field):
+    """The least value of a run's time; None if it has no bound. tests/unit/tables/test_bounds.py tests the function."""
+    least = least_times(record, _value(record, "target_seconds"))[LEAST[field]]
+    return _value(record, field) if least is None and not record["disturbed"] else least
+
+
+def _ends(first, second, field, bounded=True):
+    """The least and the largest ratio of a pair of runs, or twice the ratio; None if it enters no comparison."""
+    values = [_value(one, field) for one in (first, second)]
+    if (
+        {first["status"], second["status"]} != {"ok"}
+        or 0 in values
+        or (_is_disturbed(first, second, field) and not bounded)
+    ):
+        return None
+    least = (
+        [_least(one, field) for one in (first, second)] if bounded and field in LEAST and None not in values else values
     )
+    if None in (*values, *least):
+        return None if _is_disturbed(first, second, field) else (None, None)
+    return least[1] / values[0], values[1] / least[0]
 
 
-def _figure(field):
-    return lambda record: _value(record, field)
+def _is_disturbed(first, second, field):
+    return bool(first["disturbed"] or second["disturbed"]) and not field.startswith("test_")
 
 
 def _refused(pairs, certificates):
@@ -226,15 +244,20 @@ def _comparison(statistic, field, pairs, certificates):
         assert len({experiment for experiment, _ in of_both}) == 1
         if of_both[0] != of_both[1]:  # two variants of one trainer
             assert Trainer.of(first["run"]) == Trainer.of(second["run"])
-        assert _enters(first, second, field) == (statistic != "left_out")
+        # One within bounds enters if others are too few: tests/unit/tables/test_bounds.py.
+        is_bounded = _is_disturbed(first, second, field) and field in LEAST and _ends(first, second, field)
+        assert is_bounded or (_ends(first, second, field, bounded=False) is not None) == (statistic != "left_out")
     if statistic in ("pairs", "left_out"):
         return len(pairs)
     if not _refused(pairs, certificates) and (shares := _waited(pairs, field)):
         return {f"withheld: waited for data ({shares} of the time)"} if statistic == "verdict" else None
     if _refused(pairs, certificates):
         return {"refused: different", "refused: not certified"} if statistic == "verdict" else None
-    ratios = [_value(second, field) / _value(first, field) for first, second in pairs]
-    paired = paired_ratios(ratios)  # tests/unit/tables/test_paired.py holds it to its promise
+    bounded = any(_is_disturbed(*pair, field) for pair in pairs)
+    lower, upper = zip(*(_ends(*pair, field, bounded) for pair in pairs), strict=True) if pairs else ((), ())
+    ratios = [sqrt(low * high) for low, high in zip(lower, upper, strict=True)]
+    bounds = (lower, upper) if bounded else None
+    paired = paired_ratios(ratios, bounds)  # tests/unit/tables/test_paired.py and test_bounds.py test it
     low, high = paired.interval() if paired else (None, None)
     if statistic == "verdict":
         words = {"slower": "higher", "faster": "lower"} if field.startswith("test_") else {}

@@ -82,6 +82,6 @@ def beside_load(runs: pd.DataFrame, share: float, delays: str = "alike") -> pd.D
     is_disturbed = foreign_share > FOREIGN_SHARE
     times = {
         "training_seconds": seconds,
-        LEAST["training_seconds"]: pd.Series(least, runs.index, "float64").where(is_disturbed),
+        LEAST["training_seconds"]: pd.Series(least, runs.index, "float64"),
     }
     return runs.assign(disturbed=np.where(is_disturbed, FOREIGN_LOAD, ""), foreign_share=foreign_share, **times)

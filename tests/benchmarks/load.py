@@ -36,7 +36,7 @@ PROGRAMS = {
     ("chainer", "mnist-mlp-chainer"): (6000, 100),
     ("keras-jax", "mnist-mlp-keras"): (12000, 128),
     ("torch", "imdb-cnn"): (1600, 32),
-    ("keras-tensorflow", "imdb-cnn"): (1600, 32),
+    ("keras-tensorflow", "mnist-mlp-chainer"): (6000, 100),
 }
 """What trains, each with its samples per epoch and per step."""
 

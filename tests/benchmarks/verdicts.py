@@ -62,7 +62,7 @@ def prepare(folder: Path, slowdowns: Iterable[int], repeats: int, epochs: int) -
     (folder / "workflow" / "scripts" / "trainmark" / "frameworks" / "twin_adapter.py").write_text(adapter)
     for name in names:
         (folder / "envs" / f"{name}.yaml").write_text("dependencies: [chainer]\n")
-    own = {"recipes": ["mnist-mlp-keras"], "devices": ["cpu"], "epochs": [epochs], "repeats": repeats}
+    own = {"recipes": ["mnist-mlp-flux"], "devices": ["cpu"], "epochs": [epochs], "repeats": repeats}
     experiments = {name_of(one): own | {"frameworks": [FIRST, name_of(one)]} for one in slowdowns}
     return write_config(folder, {"experiments": experiments, "rerun_share": 0})
 
@@ -85,7 +85,7 @@ def is_right(row: dict, slowdown: int) -> bool | None:
 
 def main() -> None:
     """Run all experiments beside each load and print the verdicts."""
-    parser = parser_of(__doc__, repeats=8, epochs=30, slowdowns=["0", "10"], loads=["0"])
+    parser = parser_of(__doc__, repeats=8, epochs=60, slowdowns=["0", "10"], loads=["0"])
     arguments = parser.parse_args()
     slowdowns, false = list(map(int, arguments.slowdowns)), 0
     print_heading("other work", "kind", "slower by", "pairs", "bounded", "ratio", "interval", "verdict", "right")

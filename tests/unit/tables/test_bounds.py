@@ -9,7 +9,7 @@ from records_for_tests import compared, disturbed, record
 from simulated_ratios import beside_load, simulated_runs
 
 from trainmark.tables.bounds import DELAY, MOST_LOAD, least_median, least_times
-from trainmark.tables.paired import paired_ratios
+from trainmark.tables.paired import estimate, paired_ratios
 from trainmark.tables.verdicts import verdict_notes
 
 
@@ -32,7 +32,7 @@ def test_only_a_run_that_nothing_but_some_other_work_disturbed_has_bounds(counts
 def test_the_bound_of_a_run_with_several_ranks_counts_the_other_work_beside_each():
     changes = disturbed(foreign_seconds=0.12) | {"run.workers": 2}
     alone, ranks = record(changes=changes), record(changes=changes)
-    ranks["other_ranks"] = [{"machine": alone["machine"]}]
+    ranks["other_ranks"] = [{key: alone[key] for key in ("machine", "sessions")}]
     assert least_times(ranks, None)["least_training_seconds"] == pytest.approx(1.0 - DELAY * 0.24)
 
 
@@ -48,18 +48,20 @@ def test_no_division_of_a_delay_gives_a_median_below_the_least(seconds):
     assert min(medians) - least_median(seconds, delay) < 0.03, "not much below"
 
 
-def test_an_interval_within_bounds_holds_those_of_all_ratios_in_them():
+def test_an_interval_within_bounds_holds_the_estimate_of_any_ratios_in_them():
     rng = np.random.default_rng(0)
     middle, widths = np.exp(rng.normal(0.3, 0.02, 12)), np.exp(rng.uniform(0, 0.1, 12))
-    bounded = paired_ratios(middle, [middle / widths, middle * widths])
-    low, high = bounded.interval()
-    for _ in range(200):
-        own = paired_ratios(middle * widths ** rng.uniform(-1, 1, 12))
-        if own.correlation <= 0:  # the signed-rank test is monotonic
-            assert low <= own.interval()[0] and own.interval()[1] <= high
-            assert own.p_value <= bounded.p_value
-    assert paired_ratios(middle, [middle / 2, middle * 2]).p_value == 1
-    assert paired_ratios(1 / middle, [1 / middle / widths, widths / middle]).p_value == pytest.approx(bounded.p_value)
+    exact, bounded = paired_ratios(middle), paired_ratios(middle, (middle / widths, middle * widths))
+    (low, high), of_middles = bounded.interval(), exact.interval()
+    for _ in range(100):
+        assert low < estimate(middle * widths ** rng.uniform(-1, 1, 12)) < high
+    assert low < of_middles[0] < of_middles[1] < high and bounded.p_value >= exact.p_value
+    assert paired_ratios(middle, (middle, middle)).interval() == pytest.approx(of_middles)
+    assert paired_ratios(middle, (middle / 2, middle * 2)).p_value == 1
+    inverse = paired_ratios(1 / middle, (1 / middle / widths, widths / middle))
+    assert inverse.interval() == pytest.approx((1 / high, 1 / low)) and inverse.p_value == pytest.approx(
+        bounded.p_value
+    )
 
 
 @pytest.fixture

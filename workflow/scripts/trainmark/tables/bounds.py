@@ -3,7 +3,7 @@
 While other work has one of a run's CPUs, at worst the whole run waits: its other threads need what the one on that CPU
 computes. So a second of foreign CPU time delays a run by up to a second. It also empties caches, takes memory
 bandwidth and slows the clock; DELAY covers both. The run's own CPU time is no bound, because threads that wait for each
-other by spinning use more of it: torch by 70 % beside a load of 0.6 CPUs (`make bench-load`).
+other by spinning, such as torch's, use more of it then.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,8 +13,7 @@ from trainmark.machine.disturbance import FOREIGN_LOAD
 from trainmark.records.result import steady_epochs
 
 DELAY = 1.5
-"""Seconds by which a second of foreign CPU time delays a run at most. `make bench-load` measured 0.1 to 1.3, and up to
-1.5 where the load is so small that other noise counts as much."""
+"""Seconds by which a second of foreign CPU time delays a run at most. `make bench-load` measured up to 1.2."""
 
 MOST_LOAD = 0.6
 """Beside more foreign load than this, in CPUs, a time has no bound: more was not measured."""
@@ -24,15 +23,14 @@ LEAST = {name: f"least_{name}" for name in ("training_seconds", "steady_epoch_se
 
 
 def least_times(record: Mapping, target_seconds: float | None) -> dict:
-    """The columns LEAST: what a disturbed run would have taken at least. None for a time without a bound: of a run that
-    anything but other work disturbed, or too much of it, and of one that was not disturbed, whose times count as they
-    are.
+    """The columns LEAST: what a run would have taken at least without other work. None for a time without a bound: of a
+    run that anything else disturbed, or too much of it, or beside which nothing was counted.
 
     target_seconds: when it reached the target accuracy; None if it did not.
     """
     times = dict.fromkeys(LEAST.values())
-    disturbed = record["disturbed"]
-    if not disturbed or {cause["cause"] for cause in disturbed["causes"]} != {FOREIGN_LOAD}:
+    causes = {cause["cause"] for cause in (record["disturbed"] or {"causes": []})["causes"]}
+    if causes - {FOREIGN_LOAD} or foreign_share(record) is None:
         return times
     training_seconds, steady = record["result"]["training_seconds"], steady_epochs(record["curves"])
     foreign_seconds = sum(_foreign_seconds(record, 0))

@@ -50,15 +50,21 @@ def admitted(pairs: pd.DataFrame, metric: str, cells: int) -> pd.DataFrame:
     """Decide which pairs of runs enter the comparison of a metric: the pairs with the columns
 
     excluded: why a pair is left out; "" if it enters.
-    ratio, lower, upper: second / first, and the least and the largest ratio; of undisturbed runs all are equal.
-    is_bounded: whether it enters with a time that is known only within bounds (see `bounds`). Such pairs enter if the
-        undisturbed ones are fewer than a verdict needs. That depends on no time, and so favours no trainer.
+    is_bounded: whether it enters although other work disturbed it, with bounds of its times (see `bounds`). Such pairs
+        enter if the undisturbed ones are fewer than a verdict needs. That depends on no time, so it favours no trainer.
+    ratio, lower, upper: second / first, and its ends. If any pair enters with bounds, all have them, since there is
+        some other work beside undisturbed runs, too; and the ratio is the middle of its ends.
     cells: how many pairs a repeat has.
     """
-    ends, reasons = _ends_of_ratios(pairs, metric), _exclusion_reasons(pairs, metric)
-    clean = with_all_cells(pairs[(reasons == "") & ends["ratio"].notna()], cells)["repeat"].nunique()
+    (first, second), reasons = of_both(pairs, metric), _exclusion_reasons(pairs, metric)
+    ratio, ends = second.astype("float64") / first.astype("float64"), _ends_of_ratios(pairs, metric)
+    clean = with_all_cells(pairs[(reasons == "") & ratio.notna()], cells)["repeat"].nunique()
     is_bounded = reasons.str.startswith(DISTURBED) & ends.notna().all(axis=1) & (clean < LEAST_PAIRS)
-    return pairs.assign(**ends, excluded=reasons.mask(is_bounded, ""), is_bounded=is_bounded)
+    if is_bounded.any():
+        ratio = ((ends["lower"] * ends["upper"]) ** 0.5).fillna(ratio)
+    else:
+        ends = ends.assign(lower=ratio, upper=ratio)
+    return pairs.assign(ratio=ratio, **ends, excluded=reasons.mask(is_bounded, ""), is_bounded=is_bounded)
 
 
 def with_all_cells(pairs: pd.DataFrame, cells: int) -> pd.DataFrame:
@@ -77,17 +83,12 @@ def _exclusion_reasons(pairs: pd.DataFrame, metric: str) -> pd.Series:
 
 
 def _ends_of_ratios(pairs: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """The ratio of each pair with its ends, of which it is the middle; they are NaN if a disturbed run has no bound."""
-    first, second = (time.astype("float64") for time in of_both(pairs, metric))
-    disturbed = [(causes != "") & (not COMPARED[metric].is_lasting) for causes in of_both(pairs, "disturbed")]
-    known = of_both(pairs, LEAST[metric]) if metric in LEAST else (np.nan, np.nan)
-    least_first, least_second = (
-        time.mask(is_disturbed, least)
-        for time, is_disturbed, least in zip((first, second), disturbed, known, strict=True)
-    )
-    lower, upper = least_second / first, second / least_first
-    middle = np.sqrt(lower * upper).where(disturbed[0] | disturbed[1], second / first)
-    return pd.DataFrame({"ratio": middle.fillna(second / first), "lower": lower, "upper": upper})
+    """The least and the largest ratio of each pair (`lower`, `upper`); NaN if a disturbed run has no bound."""
+    times = [time.astype("float64") for time in of_both(pairs, metric)]
+    known = of_both(pairs, LEAST[metric]) if metric in LEAST else [pd.Series(np.nan, pairs.index)] * 2
+    of_sides = zip(times, known, of_both(pairs, "disturbed"), strict=True)
+    least = [one.where(one.notna() | (causes != ""), time) for time, one, causes in of_sides]
+    return pd.DataFrame({"lower": least[1] / times[0], "upper": times[1] / least[0]})
 
 
 def withheld_for_disturbance(reasons: pd.Series, measured: int) -> str:

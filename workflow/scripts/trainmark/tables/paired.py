@@ -14,14 +14,14 @@ it. An interval and a p-value come from one of two tests of this estimate:
   Student's t applies with as many degrees of freedom. This is used if ratios correlate, and with few ratios, for which
   that can't be told.
 
-Ratios that are known within bounds give two such series, of their lower and of their upper ends. The interval reaches
-from the lower end of the first one's to the upper end of the second one's, and a p-value is that of the nearer one to
-1: for the mean of the true ratios lies between those of their ends, wherever each of them lies within its bounds
-(Imbens and Manski 2004, Econometrica 72(6), 1845-1857, on intervals for parameters that are known within bounds).
+Of ratios that are known within bounds, the estimate lies between those of all lower and of all upper ends. The interval
+reaches from below the former to above the latter, by as much as that of the middles reaches below and above theirs
+(Imbens and Manski 2004, Econometrica 72(6), 1845-1857, on intervals for parameters that are known within bounds). The
+middles vary at least as much as the true ratios if what moves them within their bounds is independent of these.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -112,7 +112,9 @@ class PairedRatios:
 
 @dataclass(frozen=True)
 class BoundedRatios:
-    """What ratios that are known within bounds show: what their lower ends, their upper ends and the middles show."""
+    """What ratios that are known within bounds show: the middles, and these moved so far that their estimate is that of
+    the lower and of the upper ends.
+    """
 
     lower: PairedRatios
     upper: PairedRatios
@@ -148,14 +150,12 @@ def paired_ratios(
     """
     if len(ratios) < LEAST_PAIRS:
         return None
-    if bounds:
-        return BoundedRatios(_paired(bounds[0]), _paired(bounds[1]), _paired(ratios))
-    return _paired(ratios)
-
-
-def _paired(ratios: Sequence[float]) -> PairedRatios:
     logs = np.log(np.asarray(ratios, float))
-    return PairedRatios(logs, _autocorrelation(_without_outliers(logs)) if len(logs) >= LEAST_TO_TELL else None)
+    paired = PairedRatios(logs, _autocorrelation(_without_outliers(logs)) if len(logs) >= LEAST_TO_TELL else None)
+    if not bounds:
+        return paired
+    lower, upper = (_centre(np.log(np.asarray(ends, float))) - _centre(logs) for ends in bounds)
+    return BoundedRatios(replace(paired, logs=logs + lower), replace(paired, logs=logs + upper), paired)
 
 
 def estimate(ratios: Sequence[float]) -> float:
