@@ -12,7 +12,7 @@ from harness import CPU_HOUR
 
 from trainmark.checks.epochs import ordered_epochs
 from trainmark.records.step_losses import step_losses
-from trainmark.tables.bounds import LEAST, least_times
+from trainmark.tables.bounds import LEAST, load_columns
 from trainmark.tables.curves import reached_target
 from trainmark.tables.paired import paired_ratios
 from trainmark.trainer import Trainer
@@ -198,7 +198,7 @@ def _agreement(field, statistic, pairs):
 
 def _least(record, field):
     """The least value of a run's time; None if it has no bound. tests/unit/tables/test_bounds.py tests the function."""
-    least = least_times(record, _value(record, "target_seconds"))[LEAST[field]]
+    least = load_columns(record, _value(record, "target_seconds"))[LEAST[field]]
     return _value(record, field) if least is None and not record["disturbed"] else least
 
 

@@ -68,21 +68,17 @@ def verdicts(experiments: int = 1000) -> None:
 def verdicts_beside_load(experiments: int = 200) -> None:
     """Print how often verdicts are right and false beside other work, with and without bounds of disturbed times."""
     print(f"verdicts of {experiments} experiments with 8 repeats on 2 CPUs: without bounds, with bounds")
+    cases = [(1.0, "alike"), (1.0, "of the second"), *((factor, "alike") for factor in (1.05, 1.2, 1.5, 2.0))]
     for share in (0.0, 0.05, 0.1, 0.3):
-        for factor, delays in (
-            (1.0, "alike"),
-            (1.0, "of the second"),
-            *((one, "alike") for one in (1.05, 1.2, 1.5, 2)),
-        ):
-            loaded = beside_load(simulated_runs(experiments, 8, factor), share, delays)
-            told = [told_of(runs) for runs in (loaded.assign(**dict.fromkeys(LEAST.values(), np.nan)), loaded)]
-            kind = f"other work {share:.0%}, delays {delays}, {factor:g} times as slow:"
-            of_both = [one.count("slower") / experiments for one in told]
-            others = [one.count("faster") / experiments for one in told]
-            if factor == 1:
-                print(kind, *(f"{a + b:.1%} false" for a, b in zip(of_both, others, strict=True)), flush=True)
-            else:
-                print(kind, *(f"{a:.1%} right {b:.1%} false" for a, b in zip(of_both, others, strict=True)), flush=True)
+        for factor, delays in cases:
+            loaded, shares = beside_load(simulated_runs(experiments, 8, factor), share, delays), []
+            for runs in (loaded.assign(**dict.fromkeys(LEAST.values(), np.nan)), loaded):
+                told = told_of(runs)
+                slower, faster = (told.count(word) / experiments for word in ("slower", "faster"))
+                shares.append(
+                    f"{slower:.1%} right {faster:.1%} false" if factor > 1 else f"{slower + faster:.1%} false"
+                )
+            print(f"other work {share:.0%}, delays {delays}, {factor:g} times as slow:", *shares, flush=True)
 
 
 def told_of(runs: pd.DataFrame) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from records_for_tests import compared, disturbed, record
 from simulated_ratios import beside_load, simulated_runs
 
-from trainmark.tables.bounds import DELAY, MOST_LOAD, least_median, least_times
+from trainmark.tables.bounds import DELAY, MOST_LOAD, least_median, load_columns
 from trainmark.tables.paired import estimate, paired_ratios
 from trainmark.tables.verdicts import verdict_notes
 
@@ -24,7 +24,7 @@ from trainmark.tables.verdicts import verdict_notes
     ],
 )
 def test_only_a_run_that_nothing_but_some_other_work_disturbed_has_bounds(counts, least):
-    found = least_times(record(changes=disturbed(**counts)), target_seconds=0.75)
+    found = load_columns(record(changes=disturbed(**counts)), target_seconds=0.75)
     assert found["least_training_seconds"] == (least and pytest.approx(least))
     assert found["least_target_seconds"] == (least and pytest.approx(least - 0.25))
 
@@ -33,7 +33,7 @@ def test_the_bound_of_a_run_with_several_ranks_counts_the_other_work_beside_each
     changes = disturbed(foreign_seconds=0.12) | {"run.workers": 2}
     alone, ranks = record(changes=changes), record(changes=changes)
     ranks["other_ranks"] = [{key: alone[key] for key in ("machine", "sessions")}]
-    assert least_times(ranks, None)["least_training_seconds"] == pytest.approx(1.0 - DELAY * 0.24)
+    assert load_columns(ranks, None)["least_training_seconds"] == pytest.approx(1.0 - DELAY * 0.24)
 
 
 @pytest.mark.parametrize(

@@ -19,17 +19,12 @@ def rows_between(cpu, gpu, epochs=20, ratio=1.0):
     runs = pd.DataFrame(
         [
             {"steady_epoch_seconds": epoch, "epochs_trained": epochs, "training_seconds": fixed + epochs * epoch}
-            | {
-                "working_seconds": fixed + epochs * epoch + 10,
-                "phases.evaluation": 0.0,
-                "phases.checkpoint": 0.0,
-                "disturbed": "",
-            }
+            | {"working_seconds": fixed + epochs * epoch + 10, "phases.evaluation": 0.0, "phases.checkpoint": 0.0}
             for of_pair in zip(cpu, gpu, strict=True)
             for fixed, epoch in of_pair
         ]
     )
-    runs["number"] = runs.index + 1
+    runs = runs.assign(number=runs.index + 1, disturbed="")
     pair = Pair("trainers", ("e", "r", "d"), epochs, CPU, GPU, (runs, runs), "rounding", "")
     numbers = " ".join(map(str, runs["number"]))
     of_times = {"metric": "training_seconds", "value": ratio, "epochs": epochs, "run_numbers": numbers, "pair": pair}

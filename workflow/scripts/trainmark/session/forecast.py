@@ -36,6 +36,11 @@ SECONDS_OF_A_TRACE = (5.0, 30.0)
 SECONDS_OF_THE_REPORT = 15.0
 
 
+def busy_seconds_of(record: Mapping) -> float:
+    """The seconds that a run took, without the wait for its device."""
+    return float(record["wall_seconds"] - record["phases_seconds"]["device_wait"])
+
+
 class RunTimes:
     """The times of runs that are done, by which those of similar runs are estimated."""
 
@@ -47,7 +52,7 @@ class RunTimes:
     def add(self, record: Mapping) -> float:
         """Add the record of a run. Returns the seconds that the run took, without the wait for its device."""
         run, trained_seconds = vars(Run.of(record["run"])), record["result"]["training_seconds"]
-        busy_seconds: float = record["wall_seconds"] - record["phases_seconds"]["device_wait"]
+        busy_seconds = busy_seconds_of(record)
         pace = (trained_seconds or 0.0) / run["epochs"]
         for key in _keys(run):
             count, other_seconds, paces = self._done.get(key, (0, 0.0, 0.0))

@@ -14,8 +14,10 @@ from trainmark.console import Terminal, in_words, print_line
 from trainmark.plan.matrix import LEAST_PAIRS
 from trainmark.plan.plan_file import read_plan
 from trainmark.plan.products import PLAN_FILE
+from trainmark.session.forecast import busy_seconds_of
 from trainmark.session.kept import read_kept
 from trainmark.session.other_calls import call_again
+from trainmark.trainer import Trainer
 from trainmark.variant import split_name
 
 AGAIN_VARIABLE = "TRAINMARK_AGAIN"
@@ -54,13 +56,13 @@ def mend(trained: Container[str], share: float, call: Sequence[str], stream: Ter
     share: the most time that this may take, as a share of what these runs took.
     """
     records = _read_records()
-    budget_seconds = share * sum(_seconds(record) for run_id, record in records.items() if run_id in trained)
+    budget_seconds = share * sum(busy_seconds_of(record) for run_id, record in records.items() if run_id in trained)
     left_seconds, attempts = budget_seconds, 0
     while disturbed := to_mend(records, trained):
         some = [] if attempts else _affordable(disturbed, records, PROBE * budget_seconds)
         if not (chosen := some or _affordable(disturbed, records, left_seconds)):
             break
-        seconds = sum(_seconds(records[run_id]) for run_id in chosen)
+        seconds = sum(busy_seconds_of(records[run_id]) for run_id in chosen)
         runs = f"{len(disturbed)} disturbed run{'s' if len(disturbed) > 1 else ''}"
         print_line(
             f"training {len(chosen)} of {runs} again, which takes about {in_words(seconds)} "
@@ -88,8 +90,7 @@ def to_mend(records: Records, trained: Container[str]) -> list[str]:
         if record["status"] == "ok":
             run = record["run"]
             of = (split_name(run["experiment"])[0], run["recipe"], run["dataset"], run["epochs"])
-            trainer = tuple(run[key] for key in ("experiment", "framework", "device", "loop", "workers"))
-            groups[of][trainer][run["repeat"]] = run_id
+            groups[of][run["experiment"], Trainer.of(run)][run["repeat"]] = run_id
     all_disturbed = {run_id for run_id, record in records.items() if record["disturbed"]}
     repeats: dict[str, int] = {}
     for trainers in groups.values():
@@ -106,16 +107,11 @@ def _affordable(run_ids: Iterable[str], records: Records, seconds: float) -> lis
     """The first of these runs that take at most so long together."""
     found = []
     for run_id in run_ids:
-        seconds -= _seconds(records[run_id])
+        seconds -= busy_seconds_of(records[run_id])
         if seconds < 0:
             break
         found.append(run_id)
     return found
-
-
-def _seconds(record: Mapping) -> float:
-    """The wall time of a run without the wait for its device, in s."""
-    return float(record["wall_seconds"] - record["phases_seconds"]["device_wait"])
 
 
 def _read_records() -> Records:

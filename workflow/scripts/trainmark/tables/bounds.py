@@ -22,15 +22,17 @@ LEAST = {name: f"least_{name}" for name in ("training_seconds", "steady_epoch_se
 """The columns of the table of runs for the least values of these times, by the columns of the times."""
 
 
-def least_times(record: Mapping, target_seconds: float | None) -> dict:
-    """The columns LEAST: what a run would have taken at least without other work. None for a time without a bound: of a
-    run that anything else disturbed, or too much of it, or beside which nothing was counted.
+def load_columns(record: Mapping, target_seconds: float | None) -> dict:
+    """The columns of the table of runs on other work: its share of the time of the run's CPUs while the run trained
+    (`foreign_share`; None if it was not counted), and LEAST, what the run would have taken at least without it. None
+    for a time without a bound: of a run that anything else disturbed, or too much of it.
 
     target_seconds: when it reached the target accuracy; None if it did not.
     """
-    times = dict.fromkeys(LEAST.values())
+    share = _foreign_share(record)
+    times = {"foreign_share": share, **dict.fromkeys(LEAST.values())}
     causes = {cause["cause"] for cause in (record["disturbed"] or {"causes": []})["causes"]}
-    if causes - {FOREIGN_LOAD} or foreign_share(record) is None:
+    if causes - {FOREIGN_LOAD} or share is None:
         return times
     training_seconds, steady = record["result"]["training_seconds"], steady_epochs(record["curves"])
     foreign_seconds = sum(_foreign_seconds(record, 0))
@@ -45,8 +47,7 @@ def least_times(record: Mapping, target_seconds: float | None) -> dict:
     return times
 
 
-def foreign_share(record: Mapping) -> float | None:
-    """The share of the time of a run's CPUs that other work took while it trained; None if it was not counted."""
+def _foreign_share(record: Mapping) -> float | None:
     ranks = [record, *record.get("other_ranks", ())]
     held = sum(len(rank["sessions"][-1]["cpus"]) * one["seconds"] for rank in ranks for one in rank["machine"])
     if not held or any(one["foreign_seconds"] is None for rank in ranks for one in rank["machine"]):

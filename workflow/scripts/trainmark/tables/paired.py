@@ -154,8 +154,8 @@ def paired_ratios(
     paired = PairedRatios(logs, _autocorrelation(_without_outliers(logs)) if len(logs) >= LEAST_TO_TELL else None)
     if not bounds:
         return paired
-    lower, upper = (_centre(np.log(np.asarray(ends, float))) - _centre(logs) for ends in bounds)
-    return BoundedRatios(replace(paired, logs=logs + lower), replace(paired, logs=logs + upper), paired)
+    lower, upper = (replace(paired, logs=logs + np.log(estimate(ends) / estimate(ratios))) for ends in bounds)
+    return BoundedRatios(lower, upper, paired)
 
 
 def estimate(ratios: Sequence[float]) -> float:

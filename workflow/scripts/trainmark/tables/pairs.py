@@ -100,7 +100,7 @@ def comparisons(pairs: Iterable[Pair]) -> list[dict]:
         for row, p_value in zip(family, holm([row["test"].p_value for row in family]), strict=True):
             verdict = COMPARED[row["metric"]].words[row["value"] > 1] if p_value <= LEVEL else NOT_DISTINGUISHABLE
             detectable = row["test"].detectable(LEVEL / len(family))
-            if verdict == NOT_DISTINGUISHABLE and row["bounded"]:  # other verdicts hold whoever's work it is
+            if verdict == NOT_DISTINGUISHABLE:  # other verdicts hold whoever's work it is
                 verdict = row["one_sided"] or verdict
             row |= {"verdict": verdict, "p_value": p_value, "compared": len(family), "detectable": detectable}
     return rows
@@ -139,7 +139,8 @@ def _row(pair: Pair, metric: str) -> dict:
     own |= {"runs": len(ratios), "run_numbers": _numbers(measured), "left_out": len(left_out)}
     own["left_out_reasons"] = "; ".join(f"{count} {reason}" for reason, count in Counter(left_out).items())
     own |= {"left_out_run_numbers": _numbers(pairs[pairs["excluded"] != ""]), "bounded": bounded}
-    own["one_sided"] = comparability.withheld_for_one_sided_load(measured, pair.first.name, pair.second.name)
+    names = pair.first.name, pair.second.name
+    own["one_sided"] = comparability.withheld_for_one_sided_load(measured, *names) if bounded else ""
     own |= {"test": paired if ranks and not withheld else None, "verdict": refused or withheld or absent}
     ends = [estimate(ratios), *(paired.interval() if paired else ())] if ratios and not refused else ()
     return number(own, "ratio", metric, "1", ends)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from trainmark.plan.matrix import LEAST_PAIRS
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.tables.formatting import causes_in, counted, listed, named_runs
 from trainmark.tables.frames import SETTING, by_trainer, select_trainer
@@ -16,8 +17,8 @@ TRAIN_AGAIN = (  # of two --config, Snakemake takes the second alone
 """What to do about disturbed runs."""
 
 LEFT_OUT = (
-    "Verdicts leave out their times; where fewer than 6 undisturbed pairs are left, they count them within bounds. "
-    "Medians leave them out, too, unless all runs of a row were disturbed."
+    f"Verdicts leave out their times; where fewer than {LEAST_PAIRS} undisturbed pairs are left, they count them "
+    "within bounds. Medians leave them out, too, unless all runs of a row were disturbed."
 )
 """What becomes of the times of disturbed runs."""
 

@@ -14,7 +14,7 @@ from trainmark.machine.disturbance import disturbance_in_words
 from trainmark.records.record import decode_loss
 from trainmark.records.resolved import batch_size_of
 from trainmark.records.result import communication_share, cpu_share, waiting_share
-from trainmark.tables.bounds import LEAST, foreign_share, least_times
+from trainmark.tables.bounds import LEAST, load_columns
 from trainmark.tables.comparability import WAITING_LIMIT
 from trainmark.tables.costs import costs_of, working_seconds
 from trainmark.tables.curves import reached_target
@@ -82,7 +82,7 @@ def runs_table(
             **_machine(record),
             **_waiting(record),
             **(reached := reached_target(record)),
-            **least_times(record, reached["target_seconds"]),
+            **load_columns(record, reached["target_seconds"]),
             **costs_of(record, prices),
             "scored_texts": json.dumps(record["scored_texts"]),
             "record": f"runs/{record['run']['id']}/{Path(path).parent.name}/record.json",
@@ -115,7 +115,6 @@ def _computed(record: Mapping, evaluation: Mapping | None) -> dict:
         "optimizer_restarts": record["settings"].get("optimizer_restarts", 0) if network else None,
         "disturbed": ", ".join(cause["cause"] for cause in causes),
         "disturbance": disturbance_in_words(record["disturbed"]),
-        "foreign_share": foreign_share(record),
         "calls": " and ".join(dict.fromkeys(session["call"] or "by hand" for session in record["sessions"])),
         "day": record["provenance"]["started"][:10],
         **{name: peak and peak[key] / 1e9 for name, key in PEAKS.items()},
