@@ -17,7 +17,7 @@ import pandas as pd
 
 MEASURED = (
     r"seconds|per_second|wait|peak_|phases\.|wall_|joules|git_|started|code_|record_sha256|host|job_id|cpus|cpu_share"
-    r"|packages_|energy_reason|environment|python|versions|scheduler|disturb|calls|load_1min|^day$|audited_epoch"
+    r"|foreign_share|packages_|energy_reason|environment|python|versions|scheduler|disturb|calls|load_1min|^day$|audited_epoch"
 )
 """Columns that hold what a run took, which epoch was drawn, or where, when and by which code it was trained."""
 

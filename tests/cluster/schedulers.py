@@ -216,7 +216,7 @@ class Slurm(Scheduler):
         (self.folder / "gres.conf").write_text(f"NodeName={HOST} Name=gpu File={self.folder}/nvidia[0-1]\n")
         for minor in (0, 1):
             os.mknod(self.folder / f"nvidia{minor}", stat.S_IFCHR, os.makedev(195, minor))
-        for name in ("state", "spool"):
+        for name in ("state", "spool", "tmp"):
             (self.folder / name).mkdir()
         (self.folder / "munge.key").touch(0o600)
         (self.folder / "munge.key").write_bytes(os.urandom(128))
