@@ -4,6 +4,7 @@
 """
 
 from itertools import product
+from math import erf
 
 import numpy as np
 
@@ -29,13 +30,19 @@ def _pool(node, x, fill, reduce):
 
 
 def _convolution(node, x, weights):
-    kernel = weights[f"{node.name}.kernel"]
-    bias = weights.get(f"{node.name}.bias", 0.0)
+    """Each group of filters sees its own group of channels."""
+    kernel, groups = weights[f"{node.name}.kernel"], int(node.attributes.get("groups", 1))
+    parts = zip(np.split(x, groups, axis=1), np.split(kernel, groups, axis=-1), strict=True)
+    output = np.concatenate([_convolved(node, *part) for part in parts], axis=1)
+    return output + weights.get(f"{node.name}.bias", np.zeros(1)).reshape(-1, *[1] * (x.ndim - 2))
+
+
+def _convolved(node, x, kernel):
     output = None
     for position, window, counts in _windows(node, x, 0.0):
         output = np.empty((len(x), kernel.shape[-1], *counts)) if output is None else output
         axes = list(range(2, x.ndim))
-        output[(..., *position)] = np.tensordot(window, kernel, ([*axes, 1], list(range(x.ndim - 1)))) + bias
+        output[(..., *position)] = np.tensordot(window, kernel, ([*axes, 1], list(range(x.ndim - 1))))
     return output
 
 
@@ -46,6 +53,52 @@ def _batch_norm(node, x, weights):
     shape = (1, -1) + (1,) * (x.ndim - 2)
     gamma, beta = (weights[f"{node.name}.{role}"].reshape(shape) for role in ("gamma", "beta"))
     return gamma * (x - mean) / np.sqrt(variance + node.attributes["epsilon"]) + beta
+
+
+def _channels(array, x):
+    """A value for each channel, or for each sample and channel, to be combined with x."""
+    return array.reshape(*array.shape, *[1] * (x.ndim - 2))
+
+
+def _normalised(node, x, axes, weights):
+    """Over axes of x, with the biased variance; then a scale and a shift for each channel."""
+    shape = x.shape
+    groups = x.reshape(len(x), node.integer("groups"), -1) if "groups" in node.attributes else x
+    mean, variance = groups.mean(axes, keepdims=True), groups.var(axes, keepdims=True)
+    normalised = ((groups - mean) / np.sqrt(variance + node.attributes["epsilon"])).reshape(shape)
+    return _channels(weights[f"{node.name}.gamma"], x) * normalised + _channels(weights[f"{node.name}.beta"], x)
+
+
+def _dense(node, x, weights):
+    product = np.einsum("nc...,cu->nu...", x, weights[f"{node.name}.kernel"])
+    return product + _channels(weights.get(f"{node.name}.bias", np.zeros(1)), x)
+
+
+def _gelu(node, x, weights):
+    if node.attributes["approximate"]:
+        return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    return 0.5 * x * (1 + np.vectorize(erf)(x / np.sqrt(2)))
+
+
+def _softmax(x, axis=1):
+    exponentials = np.exp(x - x.max(axis, keepdims=True))
+    return exponentials / exponentials.sum(axis, keepdims=True)
+
+
+def _attention(node, queries, keys, values, weights):
+    """Head by head, and query by query."""
+    heads, output = node.integer("heads"), []
+    for query, key, value in zip(*(np.split(x, heads, axis=1) for x in (queries, keys, values)), strict=True):
+        scores = np.einsum("ncq,nck->nqk", query, key) / np.sqrt(query.shape[1])
+        for i in range(scores.shape[1] if node.attributes["causal"] else 0):
+            scores[:, i, i + 1 :] = -np.inf
+        output.append(np.einsum("nqk,nck->ncq", _softmax(scores, 2), value))
+    return np.concatenate(output, axis=1)
+
+
+def _class_token(node, x, weights):
+    token = weights[f"{node.name}.token"]
+    return np.concatenate([np.broadcast_to(token[:, None], (len(x), len(token), 1)), x], axis=2)
 
 
 def _local_response_norm(node, x, weights):
@@ -61,12 +114,29 @@ def _local_response_norm(node, x, weights):
 
 FORWARD = {
     "Flatten": lambda node, x, weights: x.reshape(len(x), -1),
-    "Dense": lambda node, x, weights: x @ weights[f"{node.name}.kernel"] + weights.get(f"{node.name}.bias", 0.0),
+    "Dense": _dense,
     "Conv2D": _convolution,
     "Conv1D": _convolution,
     "Embedding": lambda node, x, weights: np.moveaxis(weights[f"{node.name}.embeddings"][x], -1, 1),
     "BatchNorm": _batch_norm,
     "LRN": _local_response_norm,
+    "LayerNorm": lambda node, x, weights: _normalised(node, x, 1, weights),
+    "GroupNorm": lambda node, x, weights: _normalised(node, x, 2, weights),
+    "LayerScale": lambda node, x, weights: _channels(weights[f"{node.name}.gamma"], x) * x,
+    "ReLU6": lambda node, x, weights: np.clip(x, 0, 6),
+    "GELU": _gelu,
+    "SiLU": lambda node, x, weights: x / (1 + np.exp(-x)),
+    "Sigmoid": lambda node, x, weights: 1 / (1 + np.exp(-x)),
+    "Tanh": lambda node, x, weights: np.tanh(x),
+    "Softmax": lambda node, x, weights: _softmax(x),
+    "GlobalAvgPool2D": lambda node, x, weights: x.mean((2, 3)),
+    "GlobalAvgPool1D": lambda node, x, weights: x.mean(2),
+    "Sequence": lambda node, x, weights: x.reshape(*x.shape[:2], -1),
+    "ClassToken": _class_token,
+    "PositionEmbedding": lambda node, x, weights: x + weights[f"{node.name}.positions"].T,
+    "SelectToken": lambda node, x, weights: x[:, :, node.integer("position")],
+    "Attention": _attention,
+    "Multiply": lambda node, x, factor, weights: x * (_channels(factor, x) if factor.ndim < x.ndim else factor),
     "ReLU": lambda node, x, weights: np.maximum(x, 0),
     "MaxPool2D": lambda node, x, weights: _pool(node, x, -np.inf, lambda window: window.max((2, 3))),
     "AvgPool2D": lambda node, x, weights: _pool(node, x, 0.0, lambda window: window.mean((2, 3))),

@@ -7,6 +7,7 @@ import itertools
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -727,12 +728,11 @@ def observed_inputs(architecture, seed=0):
     return inputs, generator.integers(0, 2, 10), weights, masks
 
 
-@pytest.fixture(params=NETWORKS)
-def observed(request, in_initial_state):
+@pytest.fixture
+def build_observed(in_initial_state):
     """A function that returns an adapter with an `observed_batch` of 5, its network, data, weights and masks."""
-    architecture = NETWORKS[request.param]
 
-    def build(rule="sgd", masked=True):
+    def build(architecture, rule="sgd", masked=True):
         inputs, labels, weights, masks = observed_inputs(architecture)
         adapter = in_initial_state(
             fresh=not masked,  # masks are not part of the state
@@ -744,6 +744,18 @@ def observed(request, in_initial_state):
         return adapter, architecture, inputs, labels, weights, masks
 
     return build
+
+
+@pytest.fixture(params=("images", "tokens"))
+def observed(request, build_observed):
+    """`build_observed` of a network, for what adapters do with any of them."""
+    return partial(build_observed, NETWORKS[request.param])
+
+
+@pytest.fixture(params=NETWORKS)
+def of_every_layer(request, build_observed):
+    """`build_observed` of a network, for what each layer does."""
+    return partial(build_observed, NETWORKS[request.param])
 
 
 def test_the_networks_contain_every_layer_type_and_each_attribute_away_from_its_default():
@@ -758,8 +770,8 @@ def test_the_networks_contain_every_layer_type_and_each_attribute_away_from_its_
     assert varied == {(op, name) for op in OPS for name in OPS[op].attributes}
 
 
-def test_every_layer_computes_its_definition(observed):
-    adapter, architecture, inputs, _, weights, masks = observed()
+def test_every_layer_computes_its_definition(of_every_layer):
+    adapter, architecture, inputs, _, weights, masks = of_every_layer()
     indices = [3, 9, 0, 4, 4]
     found = adapter.activations("train", indices, training=True)
     expected = reference_ops.activations(architecture, inputs[indices], weights, masks)
@@ -770,9 +782,9 @@ def test_every_layer_computes_its_definition(observed):
         np.testing.assert_allclose(array, expected[name], err_msg=name, **tolerances(adapter, "float64", architecture))
 
 
-def test_float32_ops_are_the_first_that_differ_in_float64(observed, framework, device):
+def test_float32_ops_are_the_first_that_differ_in_float64(of_every_layer, framework, device):
     """An adapter declares the ops of FLOAT32_OPS alone, which loosen tolerances, and they do compute in float32."""
-    adapter, architecture, inputs, _, weights, masks = observed()
+    adapter, architecture, inputs, _, weights, masks = of_every_layer()
     found = adapter.activations("train", range(5), training=True)
     expected = reference_ops.activations(architecture, inputs[:5], weights, masks)
     differing = [
@@ -784,9 +796,9 @@ def test_float32_ops_are_the_first_that_differ_in_float64(observed, framework, d
     assert differing[:1] == declared[:1]
 
 
-def test_a_steps_loss_and_gradients_match_their_definitions(observed):
+def test_a_steps_loss_and_gradients_match_their_definitions(of_every_layer):
     """Gradients along random directions are compared with central differences of the loss by its definition."""
-    adapter, architecture, inputs, labels, weights, masks = observed()
+    adapter, architecture, inputs, labels, weights, masks = of_every_layer()
     batch = [3, 9, 0, 4, 1]
     expected = reference_ops.loss(architecture, inputs[batch], labels[batch], weights, masks)
     np.testing.assert_allclose(
@@ -843,8 +855,8 @@ def test_running_statistics_are_chainers(observed):
             )
 
 
-def test_evaluation_uses_running_statistics_without_dropout_and_auxiliary_heads(observed):
-    adapter, architecture, _, _, weights, _ = observed()
+def test_evaluation_uses_running_statistics_without_dropout_and_auxiliary_heads(of_every_layer):
+    adapter, architecture, _, _, weights, _ = of_every_layer()
     found = adapter.activations("train", range(10), training=False)
     assert list(found) == ["input", *(node.name for node in architecture.inference_nodes())]
     np.testing.assert_allclose(

@@ -64,6 +64,36 @@ def test_batch_norm_running_variance_is_the_biased_one():
     assert np.abs(theirs.var[...] - ours.var[...]).min() > 1e-3
 
 
+# --- normalisation by the sample, activations and attention ---------------------------------------------------------
+
+
+def test_layer_norm_has_another_epsilon_and_gelu_is_approximate():
+    assert {nnx.LayerNorm(2, rngs=nnx.Rngs(0)).epsilon, nnx.GroupNorm(2, 1, rngs=nnx.Rngs(0)).epsilon} == {1e-6}
+    x = array(4, 5)
+    np.testing.assert_array_equal(nnx.gelu(x), layer("GELU", (5,), approximate=1)(x))
+    assert np.abs(nnx.gelu(x) - layer("GELU", (5,))(x)).max() > 1e-5
+
+
+def test_the_fast_variance_loses_digits():
+    x = (array(4, 64) + 1000).astype(np.float32)
+    exact = (x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True)
+    theirs, ours = nnx.LayerNorm(64, epsilon=1e-5, rngs=nnx.Rngs(0)), layer("LayerNorm", (64,))
+    assert np.abs(theirs(x) - exact).max() > 0.01
+    np.testing.assert_allclose(ours(x), exact, atol=1e-3)
+
+
+def test_attention_takes_the_root_of_its_units_in_float32():
+    inputs = [array(2, 4, 6, seed=seed) for seed in range(3)]
+    query, key, value = inputs
+    weights = np.exp(np.einsum("nqu,nku->nqk", query, key) / np.sqrt(6))
+    expected = weights / weights.sum(2, keepdims=True) @ value
+    theirs = nnx.dot_product_attention(*(jnp.asarray(x)[:, :, None] for x in inputs))[:, :, 0]
+    node = Node("layer", "Attention", ("query", "key", "value"), {"heads": 1})
+    ours = LAYERS["Attention"](node, (6, 4), {})(*inputs)
+    assert np.abs(theirs - expected).max() > 1e-10
+    np.testing.assert_allclose(ours, expected, rtol=1e-12)
+
+
 def test_running_statistics_of_flax_are_float32():
     """Whatever the dtype of the weights."""
     theirs = nnx.BatchNorm(3, dtype="float64", param_dtype="float64", rngs=nnx.Rngs(0))

@@ -6,6 +6,7 @@ longer differs, its test fails here, and the adapter's own part can go.
 
 import importlib
 import os
+from math import erf
 from unittest import mock
 
 import keras
@@ -14,10 +15,11 @@ import pytest
 from keras import ops
 
 from trainmark.frameworks.keras_adapter import BACKENDS
-from trainmark.frameworks.keras_layers import BatchNorm, Pool2D
+from trainmark.frameworks.keras_layers import LAYERS, BatchNorm, Pool2D
 from trainmark.frameworks.keras_losses import StepLosses
 from trainmark.frameworks.keras_optimizers import OPTIMIZERS
 from trainmark.frameworks.registry import create_adapter
+from trainmark.networks.ops import Node
 from trainmark.recipes.batch_order import EpochFeed
 
 BACKEND = keras.backend.backend()
@@ -35,6 +37,16 @@ def double_precision():
 
 def array(*shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape)
+
+
+def layer(op, rank, **attributes):
+    """A layer of ours, whose inputs have so many axes beside that of the samples."""
+    inputs = ("query", "key", "value") if op == "Attention" else ("input",)
+    return LAYERS[op](Node("layer", op, inputs, attributes), rank)
+
+
+def error_of(found, expected):
+    return np.abs(numpy(found) - expected).max()
 
 
 def numpy(value):
@@ -107,6 +119,52 @@ def test_mean_is_float32_on_jax():
 
 
 # --- poolings and convolutions --------------------------------------------------------------------------------------
+
+
+# --- normalisation by the sample, activations and attention ---------------------------------------------------------
+
+
+def test_layer_norm_has_another_epsilon():
+    assert {keras.layers.LayerNormalization().epsilon, keras.layers.GroupNormalization(2).epsilon} == {1e-3}
+
+
+@pytest.mark.parametrize("op", ["LayerNorm", "GroupNorm"])
+def test_normalisations_are_float32_on_jax_and_torch(op):
+    x, groups = array(4, 5, 6), {"GroupNorm": 2}.get(op)
+    parts = x.reshape(4, 5, groups, -1) if groups else x
+    axes = (1, 3) if groups else 2
+    mean, variance = parts.mean(axes, keepdims=True), parts.var(axes, keepdims=True)
+    expected = ((parts - mean) / np.sqrt(variance + 1e-5)).reshape(x.shape)
+    theirs = (
+        keras.layers.GroupNormalization(2, epsilon=1e-5) if groups else keras.layers.LayerNormalization(epsilon=1e-5)
+    )
+    assert error_of(layer(op, 2, **({"groups": groups} if groups else {}))(x), expected) < 1e-13
+    is_exact = BACKEND == "tensorflow" or (BACKEND == "torch" and groups)
+    assert (error_of(theirs(x), expected) < 1e-13) == is_exact
+
+
+def test_tanh_of_float64_is_float32_on_jax():
+    x = array(4, 5)
+    assert (error_of(ops.tanh(x), np.tanh(x)) < 1e-13) == (BACKEND != "jax")
+    assert error_of(layer("Tanh", 1)(x), np.tanh(x)) < 1e-13
+
+
+def test_gelu_has_constants_of_float32_on_tensorflow():
+    x = array(4, 5)
+    expected = 0.5 * x * (1 + np.vectorize(erf)(x / np.sqrt(2)))
+    assert (error_of(ops.gelu(x, approximate=False), expected) < 1e-13) == (BACKEND != "tensorflow")
+    assert error_of(layer("GELU", 1)(x), expected) < 1e-13
+
+
+def test_attention_has_a_scale_of_float32_or_none():
+    query, key, value = (array(2, 4, 6, seed=seed) for seed in range(3))
+    scores = np.einsum("nqu,nku->nqk", query, key)
+    weights = [np.exp(factor * scores) for factor in (1, 6**-0.5)]
+    unscaled, expected = (each / each.sum(2, keepdims=True) @ value for each in weights)
+    assert error_of(keras.layers.Attention()([query, value, key]), unscaled) < 1e-5
+    in_heads = (ops.convert_to_tensor(x[:, :, None]) for x in (query, key, value))
+    assert 1e-13 < error_of(ops.dot_product_attention(*in_heads)[:, :, 0], expected) < 1e-5
+    assert error_of(layer("Attention", 2, heads=1)([query, key, value]), expected) < 1e-13
 
 
 def test_pooling_omits_the_remainder():

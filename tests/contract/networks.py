@@ -54,4 +54,44 @@ def _token_network():
     return graph.architecture("tokens")
 
 
-NETWORKS = {"images": _image_network(), "tokens": _token_network()}
+def _attention_network():
+    """Grouped convolutions, gated channels, and attention over the positions of the image."""
+    graph = Graph(IMAGE)
+    graph.add("patches", "Conv2D", filters=8, size=3, stride=3, groups=2)
+    graph.add("depthwise", "Conv2D", filters=8, size=3, padding=1, groups=8, bias=0)
+    graph.add("group_norm", "GroupNorm", groups=4, epsilon=1e-3)
+    swish = graph.add("silu", "SiLU")
+    graph.add("squeezed", "GlobalAvgPool2D")
+    graph.add("excited", "Dense", units=8)
+    graph.add("gates", "Sigmoid")
+    gated = graph.add("gated", "Multiply", after=(swish, "gates"))
+    graph.add("image_norm", "LayerNorm")
+    graph.add("wide", "Dense", units=12)
+    graph.add("gelu", "GELU")
+    graph.add("narrow", "Dense", units=8, bias=0)
+    graph.add("scaled", "LayerScale")
+    graph.add("squared", "Multiply", after=("scaled", "scaled"))
+    graph.add("image", "Add", after=(gated, "squared"))
+    graph.add("sequence", "Sequence")
+    graph.add("class_token", "ClassToken")
+    embedded = graph.add("positions", "PositionEmbedding")
+    normed = graph.add("sequence_norm", "LayerNorm", epsilon=1e-3)
+    for name in ("query", "key", "value"):
+        graph.add(name, "Dense", after=normed, units=8)
+    graph.add("causal", "Attention", after=("query", "key", "value"), heads=2, causal=1)
+    graph.add("all", "Attention", after=("causal", normed, "value"), heads=4)
+    graph.add("dropout", "Dropout", rate=0.25)
+    graph.add("added", "Add", after=("dropout", embedded))
+    graph.add("gelu_tanh", "GELU", approximate=1)
+    shared = graph.add("softmax", "Softmax")
+    first = graph.add("selected", "SelectToken", position=2)
+    graph.add("pooled", "GlobalAvgPool1D", after=shared)
+    graph.add("relu6", "ReLU6")
+    graph.add("joined", "Concat", after=(first, "relu6"))
+    graph.add("norm", "LayerNorm")
+    graph.add("tanh", "Tanh")
+    graph.add("fc", "Dense", units=3)
+    return graph.architecture("attention")
+
+
+NETWORKS = {"images": _image_network(), "tokens": _token_network(), "attention": _attention_network()}

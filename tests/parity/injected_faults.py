@@ -35,7 +35,15 @@ def network():
     for branch in "ab":
         graph.add(f"branch_{branch}", "Conv2D", after=stem, filters=5, size=3, padding=1)
     graph.add("joined", "Concat", after=("branch_a", "branch_b"))
-    graph.add("flatten", "Flatten")
+    graph.add("depthwise", "Conv2D", filters=10, size=3, stride=2, padding=1, groups=10)
+    graph.add("groups", "GroupNorm", groups=5)
+    graph.add("gelu", "GELU")
+    graph.add("sequence", "Sequence")
+    graph.add("class_token", "ClassToken")
+    graph.add("positions", "PositionEmbedding")
+    norm = graph.add("norm", "LayerNorm")
+    graph.add("attended", "Attention", after=(norm, norm, norm), heads=2)
+    graph.add("first", "SelectToken")
     graph.add("fc", "Dense", units=4)
     return graph.architecture("faulty")
 
@@ -165,6 +173,12 @@ FAULTS = {
     "missing bias": ("branch_a", "forward", lambda adapter: other_attributes(adapter, "branch_a", bias=0)),
     "swapped branch": ("joined", "forward", swapped_branches),
     "LRN over 3 channels": ("norm1", "forward", lambda adapter: other_attributes(adapter, "norm1", n=3)),
+    "groups of other channels": ("groups", "forward", lambda adapter: other_attributes(adapter, "groups", groups=2)),
+    "approximate GELU": ("gelu", "forward", lambda adapter: other_attributes(adapter, "gelu", approximate=1)),
+    "epsilon 1e-6": ("norm", "forward", lambda adapter: other_attributes(adapter, "norm", epsilon=1e-6)),
+    "more heads": ("attended", "forward", lambda adapter: other_attributes(adapter, "attended", heads=5)),
+    "causal attention": ("attended", "forward", lambda adapter: other_attributes(adapter, "attended", causal=1)),
+    "another token": ("first", "forward", lambda adapter: other_attributes(adapter, "first", position=1)),
     "decay .99": ("bn1", "running statistics", lambda adapter: other_attributes(adapter, "bn1", decay=0.99)),
     "shuffled by one while training": (None, "loss", partial(other_method, name="train_epoch", faulty=shifted_order)),
     "shuffled within an epoch": (None, "epoch", partial(other_method, name="train_epoch", faulty=shuffled_epoch)),

@@ -63,6 +63,13 @@ def test_batch_norm_keeps_the_unbiased_variance():
     np.testing.assert_allclose(link.avg_var, 0.9 + 0.1 * x.var(axis=0, ddof=1), rtol=1e-12)
 
 
+def test_layer_normalisation_takes_vectors_alone():
+    x = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
+    with pytest.raises(chainer.utils.type_check.InvalidType):
+        chainer.links.LayerNormalization(3)(x)
+    chainer.links.LayerNormalization(3)(x[:, :, 0])
+
+
 def test_an_even_window_of_lrn_is_the_next_odd_one():
     """n 4 and n 5 are the same, so a graph may not have an even n."""
     x = array(2, 9, 3, 3)

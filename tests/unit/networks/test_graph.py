@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from trainmark.networks.graph import Architecture, Graph, chain, maximised
+from trainmark.networks.graph import Architecture, Graph, chain, maximised, output_shape
 from trainmark.networks.ops import Node, window_count
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.recipe import InputTransform, is_streamed, merged_input
@@ -127,7 +127,6 @@ WRONG_GRAPHS = {
         [Node("a", "ReLU", ("b",)), Node("b", "ReLU", ("input",))],
         "layer 'a' of net has the input ['b'], which is not defined before it",
     ),
-    "a join of one": ([Node("a", "Concat", ("input",))], "Concat takes at least 2 inputs"),
 }  # fmt: skip
 
 
@@ -179,12 +178,28 @@ def test_a_missing_auxiliary_head_is_refused():
 
 
 @pytest.mark.parametrize(
+    ("shapes", "attributes", "words"),
+    [
+        (((4, 3), (6, 3), (4, 3)), {"heads": 2}, "takes queries and keys of as many units"),
+        (((4, 3), (4, 3), (4, 2)), {"heads": 2}, "takes queries and keys of as many units"),
+        (((4, 3), (4, 3), (4, 3)), {"heads": 3}, "3 heads divide 4 and 4 units unevenly"),
+        (((4, 2), (4, 3), (4, 3)), {"heads": 2, "causal": 1}, "is causal, so it takes as many queries as keys"),
+    ],
+)
+def test_attention_refuses_inputs_that_do_not_fit_each_other(shapes, attributes, words):
+    node = Node("it", "Attention", ("query", "key", "value"), attributes)
+    with pytest.raises(ValueError, match=words):
+        output_shape(node, dict(zip(node.inputs, shapes, strict=True)))
+
+
+@pytest.mark.parametrize(
     ("layers", "message"),
     [
-        (
-            [("dense1", "Dense", {"units": 3})],
-            "Dense layer 'dense1' takes a vector, not shape (3, 6, 8): put a Flatten before it",
-        ),
+        ([("c", "Concat", {})], "layer 'c': Concat takes at least 2 inputs"),
+        ([("c", "Conv2D", {"filters": 4, "size": 1, "groups": 2})], "2 groups divide 3 channels and 4 filters"),
+        ([("n", "GroupNorm", {"groups": 2})], "layer 'n': 2 groups divide 3 channels unevenly"),
+        ([("s", "Sequence", {}), ("t", "SelectToken", {"position": 48})], "selects position 48 of a sequence of 48"),
+        ([("a", "Attention", {"heads": 1})], "layer 'a': Attention takes 3 inputs"),
         ([("c", "Conv2D", {"filters": 2, "size": 9})], "layer 'c': a window of 9 does not fit into 6 x 8"),
         (
             [("f", "Flatten", {}), ("n", "LRN", {})],

@@ -3,6 +3,7 @@
 Where the originals ran a layer of Chainer's own, it is used unchanged; docs/frameworks.md lists the differences.
 """
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -28,6 +29,74 @@ class WordVectors(L.EmbedID):
         return F.transpose(super().forward(ids), (0, 2, 1))
 
 
+class DensePerPosition(L.Linear):
+    """A dense layer of the channels at each position of a sequence or an image."""
+
+    def forward(self, x: chainer.Variable) -> chainer.Variable:
+        """Return the output with the channels in axis 1, as the input has them."""
+        return F.moveaxis(super().forward(F.moveaxis(x, 1, -1), n_batch_axes=x.ndim - 1), -1, 1)
+
+
+class LayerNorm(L.LayerNormalization):
+    """Layer normalisation of the channels at each position; Chainer's own takes vectors alone."""
+
+    def forward(self, x: chainer.Variable) -> chainer.Variable:
+        """Return the output with the channels in axis 1, as the input has them."""
+        positions = F.moveaxis(x, 1, -1)
+        normalised = super().forward(F.reshape(positions, (-1, x.shape[1])))
+        return F.moveaxis(F.reshape(normalised, positions.shape), -1, 1)
+
+
+class OwnArray(chainer.Link):
+    """A layer with one array that Chainer lacks.
+
+    role, shape: of the array. compute: function (input, array) -> output.
+    """
+
+    def __init__(self, role: str, shape: Shape, compute: Callable[..., chainer.Variable]) -> None:
+        super().__init__()
+        self._role, self._compute = role, compute
+        with self.init_scope():
+            setattr(self, role, chainer.Parameter(0, shape))
+
+    def forward(self, x: chainer.Variable) -> chainer.Variable:
+        """Return the output."""
+        return self._compute(x, getattr(self, self._role))
+
+
+def product(x: chainer.Variable, factor: chainer.Variable) -> chainer.Variable:
+    """Return the product with an array of the same shape, or with a value for each channel (..., channels)."""
+    same = factor.shape == x.shape
+    return x * (factor if same else F.broadcast_to(F.reshape(factor, (*factor.shape, *[1] * (x.ndim - 2))), x.shape))
+
+
+def _class_token(x: chainer.Variable, token: chainer.Variable) -> chainer.Variable:
+    return F.concat((F.broadcast_to(token[:, np.newaxis], (len(x), len(token), 1)), x), axis=2)
+
+
+def _positions(x: chainer.Variable, positions: chainer.Variable) -> chainer.Variable:
+    return x + F.broadcast_to(F.transpose(positions), x.shape)
+
+
+def attention(node: Node, *inputs: chainer.Variable) -> chainer.Variable:
+    """Return scaled dot-product attention, by Chainer's products of matrices and its softmax."""
+    heads = node.integer("heads")
+    query, key, value = (F.reshape(x, (len(x), heads, -1, x.shape[2])) for x in inputs)
+    scores = F.matmul(query, key, transa=True) * query.shape[2] ** -0.5
+    if node.attributes["causal"]:
+        later = scores.xp.triu(scores.xp.full(scores.shape[2:], -np.inf, scores.dtype), 1)
+        scores += F.broadcast_to(later, scores.shape)
+    attended = F.matmul(value, F.softmax(scores, axis=3), transb=True)
+    return F.reshape(attended, (len(attended), -1, attended.shape[3]))
+
+
+def gelu(node: Node, x: chainer.Variable) -> chainer.Variable:
+    """Return GELU, by erf or by its approximation with tanh."""
+    if node.attributes["approximate"]:
+        return x * (0.5 * F.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)) + 0.5)
+    return x * (0.5 * F.erf(x * math.sqrt(0.5)) + 0.5)
+
+
 class MaximumOverTime(chainer.FunctionNode):
     """The maximum of each channel of (samples, channels, length). Its gradient goes to one of several equal values.
 
@@ -51,19 +120,34 @@ class MaximumOverTime(chainer.FunctionNode):
 
 
 LINKS: Mapping[str, Callable[[Node, Shape], chainer.Link]] = {
-    "Dense": lambda node, shape: L.Linear(shape[0], node.integer("units"), nobias=not node.attributes["bias"]),
-    "Conv2D": lambda node, shape: L.Convolution2D(shape[0], **_convolution(node)),
+    "Dense": lambda node, shape: (DensePerPosition if len(shape) > 1 else L.Linear)(
+        shape[0], node.integer("units"), nobias=not node.attributes["bias"]
+    ),
+    "Conv2D": lambda node, shape: L.Convolution2D(shape[0], **_convolution(node), groups=node.integer("groups")),
     "Conv1D": lambda node, shape: L.Convolution1D(shape[0], **_convolution(node)),
     "Embedding": lambda node, shape: WordVectors(node.integer("vocabulary"), node.integer("units")),
     "BatchNorm": lambda node, shape: L.BatchNormalization(
         shape[0], decay=node.attributes["decay"], eps=node.attributes["epsilon"]
     ),
+    "LayerNorm": lambda node, shape: LayerNorm(shape[0], node.attributes["epsilon"]),
+    "GroupNorm": lambda node, shape: L.GroupNormalization(
+        node.integer("groups"), shape[0], eps=node.attributes["epsilon"]
+    ),
+    "LayerScale": lambda node, shape: OwnArray("gamma", shape[:1], lambda x, gamma: product(x, gamma)),
+    "ClassToken": lambda node, shape: OwnArray("token", shape[:1], _class_token),
+    "PositionEmbedding": lambda node, shape: OwnArray("positions", shape[::-1], _positions),
 }
 """Layers with arrays: functions (node, input shape) -> link."""
 
 FUNCTIONS: Mapping[str, Callable[..., chainer.Variable]] = {
     "Flatten": lambda node, x: F.reshape(x, (len(x), -1)),
     "ReLU": lambda node, x: F.relu(x),
+    "ReLU6": lambda node, x: F.relu6(x),
+    "GELU": gelu,
+    "SiLU": lambda node, x: x * F.sigmoid(x),
+    "Sigmoid": lambda node, x: F.sigmoid(x),
+    "Tanh": lambda node, x: F.tanh(x),
+    "Softmax": lambda node, x: F.softmax(x, axis=1),
     "Dropout": lambda node, x: F.dropout(x, node.attributes["rate"]),
     "LRN": lambda node, x: F.local_response_normalization(
         x, node.integer("n"), node.attributes["k"], node.attributes["alpha"], node.attributes["beta"]
@@ -71,6 +155,12 @@ FUNCTIONS: Mapping[str, Callable[..., chainer.Variable]] = {
     "MaxPool2D": lambda node, x: F.max_pooling_2d(x, *_window(node), cover_all=bool(node.attributes["ceil"])),
     "AvgPool2D": lambda node, x: F.average_pooling_2d(x, *_window(node)),
     "GlobalMaxPool1D": lambda node, x: MaximumOverTime().apply((x,))[0],
+    "GlobalAvgPool2D": lambda node, x: F.mean(x, axis=(2, 3)),
+    "GlobalAvgPool1D": lambda node, x: F.mean(x, axis=2),
+    "Sequence": lambda node, x: F.reshape(x, (*x.shape[:2], -1)),
+    "SelectToken": lambda node, x: x[:, :, node.integer("position")],
+    "Attention": attention,
+    "Multiply": lambda node, x, factor: product(x, factor),
     "Concat": lambda node, *xs: F.concat(xs, axis=1),
     "Add": lambda node, *xs: F.add(*xs),
     "BinaryLogits": lambda node, x: F.concat((x.xp.zeros_like(x.array), x), axis=1),
@@ -83,6 +173,8 @@ ATTRIBUTES = {
     "bias": "b",
     "gamma": "gamma",
     "beta": "beta",
+    "positions": "positions",
+    "token": "token",
     "moving_mean": "avg_mean",
     "moving_variance": "avg_var",
 }

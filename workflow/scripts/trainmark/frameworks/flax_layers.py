@@ -53,6 +53,57 @@ class BatchNorm(nnx.Module):
         return self.scale[...] * jax.lax.rsqrt(variance + self.epsilon)
 
 
+class LayerScale(nnx.Module):
+    """A trained factor for each channel. Flax has no layer for it."""
+
+    def __init__(self, channels: int, dtype: str) -> None:
+        self.scale = nnx.Param(jnp.ones(channels, dtype))
+
+    def __call__(self, inputs: jax.Array) -> jax.Array:
+        """Multiply by the factors."""
+        return inputs * self.scale[...]
+
+
+class ClassToken(nnx.Module):
+    """A trained vector before a sequence. Flax has no layer for it."""
+
+    def __init__(self, units: int, dtype: str) -> None:
+        self.token = nnx.Param(jnp.zeros(units, dtype))
+
+    def __call__(self, inputs: jax.Array) -> jax.Array:
+        """Return (samples, length + 1, units)."""
+        token = jnp.broadcast_to(self.token[...], (len(inputs), 1, inputs.shape[-1]))
+        return jnp.concatenate([token, inputs], axis=1)
+
+
+class PositionEmbedding(nnx.Module):
+    """A trained vector that is added at each position. Flax has no layer for it."""
+
+    def __init__(self, shape: Shape, dtype: str) -> None:
+        self.positions = nnx.Param(jnp.zeros(shape, dtype))
+
+    def __call__(self, inputs: jax.Array) -> jax.Array:
+        """Add the vectors."""
+        return inputs + self.positions[...]
+
+
+def attention(query: jax.Array, key: jax.Array, value: jax.Array, /, heads: int, causal: bool) -> jax.Array:
+    """Return scaled dot-product attention, whose heads divide the channels.
+
+    Flax's own takes the root of a head's units in float32, whatever the dtype of the weights.
+    """
+    query, key, value = (x.reshape(*x.shape[:2], heads, -1) for x in (query, key, value))
+    scores = jnp.einsum("nqhu,nkhu->nhqk", query, key) * query.shape[-1] ** -0.5
+    if causal:
+        scores = jnp.where(np.tri(query.shape[1], dtype=bool), scores, -jnp.inf)
+    return jnp.einsum("nhqk,nkhu->nqhu", nnx.softmax(scores), value).reshape(*query.shape[:2], -1)
+
+
+def _product(inputs: jax.Array, factor: jax.Array) -> jax.Array:
+    """Return the product with an array of the same shape, or with a value for each channel."""
+    return inputs * jnp.expand_dims(factor, tuple(range(1, 1 + inputs.ndim - factor.ndim)))
+
+
 def local_response_norm(inputs: jax.Array, /, n: float, k: float, alpha: float, beta: float) -> jax.Array:
     """Return x / (k + alpha * sum of squares over n neighbouring channels)^beta. Flax has no layer for it.
 
@@ -113,6 +164,7 @@ def convolution(node: Node, shape: Shape, options: dict[str, Any], layer: Callab
         (size,) * len(sides),
         stride,
         padding=((padding, padding),) * len(sides),
+        feature_group_count=int(node.attributes.get("groups", 1)),
         use_bias=bool(node.attributes["bias"]),
         **options,
     )
@@ -130,11 +182,35 @@ LAYERS: Mapping[str, Callable[[Node, Shape, dict[str, Any]], Callable]] = {
     "Embedding": lambda node, shape, options: nnx.Embed(node.integer("vocabulary"), node.integer("units"), **options),
     "BatchNorm": lambda node, shape, options: BatchNorm(shape[0], **node.attributes, dtype=options["dtype"]),
     "LRN": lambda node, shape, options: partial(local_response_norm, **node.attributes),
+    # The fast variance, the default, is the mean square minus the squared mean, which loses digits.
+    "LayerNorm": lambda node, shape, options: nnx.LayerNorm(
+        shape[0], epsilon=node.attributes["epsilon"], use_fast_variance=False, **options
+    ),
+    "GroupNorm": lambda node, shape, options: nnx.GroupNorm(
+        shape[0], node.integer("groups"), epsilon=node.attributes["epsilon"], use_fast_variance=False, **options
+    ),
+    "LayerScale": lambda node, shape, options: LayerScale(shape[0], options["dtype"]),
     "ReLU": lambda node, shape, options: nnx.relu,
+    "ReLU6": lambda node, shape, options: nnx.relu6,
+    "GELU": lambda node, shape, options: partial(nnx.gelu, approximate=bool(node.attributes["approximate"])),
+    "SiLU": lambda node, shape, options: nnx.silu,
+    "Sigmoid": lambda node, shape, options: nnx.sigmoid,
+    "Tanh": lambda node, shape, options: nnx.tanh,
+    "Softmax": lambda node, shape, options: nnx.softmax,
     "Dropout": lambda node, shape, options: nnx.Dropout(node.attributes["rate"], rngs=options["rngs"]),
     "MaxPool2D": lambda node, shape, options: _pool(nnx.max_pool, node, shape),
     "AvgPool2D": lambda node, shape, options: _pool(nnx.avg_pool, node, shape),
     "GlobalMaxPool1D": lambda node, shape, options: partial(jnp.max, axis=1),
+    "GlobalAvgPool2D": lambda node, shape, options: partial(jnp.mean, axis=(1, 2)),
+    "GlobalAvgPool1D": lambda node, shape, options: partial(jnp.mean, axis=1),
+    "Sequence": lambda node, shape, options: lambda inputs: inputs.reshape(len(inputs), -1, inputs.shape[-1]),
+    "ClassToken": lambda node, shape, options: ClassToken(shape[0], options["dtype"]),
+    "PositionEmbedding": lambda node, shape, options: PositionEmbedding(shape[::-1], options["dtype"]),
+    "SelectToken": lambda node, shape, options: lambda inputs: inputs[:, node.integer("position")],
+    "Attention": lambda node, shape, options: partial(
+        attention, heads=node.integer("heads"), causal=bool(node.attributes["causal"])
+    ),
+    "Multiply": lambda node, shape, options: _product,
     "Concat": lambda node, shape, options: lambda *inputs: jnp.concatenate(inputs, axis=-1),
     "Add": lambda node, shape, options: lambda *inputs: reduce(add, inputs),
     "BinaryLogits": lambda node, shape, options: _binary_logits,

@@ -7,6 +7,7 @@ start from numpy's zeros until `set_weights` sets them: on JAX, Keras's own init
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from math import pi, sqrt
 from typing import Any
 
 import keras
@@ -64,6 +65,71 @@ class BatchNorm(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
+
+
+class Normalisation(keras.layers.Layer):
+    """Layer normalisation of each position or, with groups, group normalisation.
+
+    Keras's own layers compute in float32 on JAX and torch, whatever the dtype of the weights.
+    """
+
+    def __init__(self, epsilon: float, groups: int | None = None, **named: str) -> None:
+        super().__init__(**named)
+        self._epsilon, self._groups = epsilon, groups
+
+    def build(self, input_shape: Shape) -> None:
+        """Add a trained scale and offset for each channel."""
+        shape = (input_shape[-1],)
+        self.gamma = self.add_weight(shape=shape, initializer=np.ones, name="gamma")
+        self.beta = self.add_weight(shape=shape, initializer=np.zeros, name="beta")
+
+    def call(self, inputs: Any) -> Any:
+        """Normalise by the mean and the biased variance, then scale and shift."""
+        *sides, channels = inputs.shape[1:]
+        values, axes = inputs, (1, 3) if self._groups else (-1,)
+        if self._groups:
+            values = ops.reshape(inputs, (-1, int(np.prod(sides)), self._groups, channels // self._groups))
+        count = float(np.prod([values.shape[axis] for axis in axes]))
+        centred = values - ops.sum(values, axis=axes, keepdims=True) / count  # not ops.mean: float32 on JAX
+        variance = ops.sum(ops.square(centred), axis=axes, keepdims=True) / count
+        normalised = ops.reshape(centred * ops.rsqrt(variance + self._epsilon), (-1, *sides, channels))
+        return normalised * self.gamma + self.beta
+
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        return input_shape
+
+
+class OwnArray(keras.layers.Layer):
+    """A layer with one array that Keras lacks.
+
+    role: of the array. axes: how many axes of the input it has, the last ones.
+    compute: function (inputs, array) -> output.
+    """
+
+    def __init__(self, role: str, axes: int, compute: Callable, **named: str) -> None:
+        super().__init__(**named)
+        self._role, self._axes, self._compute = role, axes, compute
+
+    def build(self, input_shape: Shape) -> None:
+        """Add the array."""
+        array = self.add_weight(shape=input_shape[-self._axes :], initializer=np.zeros, name=self._role)
+        setattr(self, self._role, array)
+
+    def call(self, inputs: Any) -> Any:
+        """Return the output."""
+        return self._compute(inputs, getattr(self, self._role))
+
+
+class Operation(keras.layers.Layer):
+    """A layer without arrays that Keras lacks. compute: function of the inputs of the node."""
+
+    def __init__(self, compute: Callable, **named: str) -> None:
+        super().__init__(**named)
+        self._compute = compute
+
+    def call(self, inputs: Any) -> Any:
+        """Return the output."""
+        return self._compute(*inputs) if isinstance(inputs, list | tuple) else self._compute(inputs)
 
 
 class LocalResponseNorm(keras.layers.Layer):
@@ -169,14 +235,6 @@ class GivenDropout(keras.layers.Layer):
         return input_shape
 
 
-class BinaryLogits(keras.layers.Layer):
-    """The two logits (0, z) of one logit z."""
-
-    def call(self, inputs: Any) -> Any:
-        """Return (samples, 2)."""
-        return ops.concatenate([ops.zeros_like(inputs), inputs], axis=-1)
-
-
 class Heads(keras.layers.Layer):
     """The logits of several heads as one output: (samples, heads, classes)."""
 
@@ -189,6 +247,7 @@ def convolution(layer: Callable, node: Node) -> Callable:
     """Return a convolution. layer: keras.layers.Conv1D or Conv2D, or a class derived from them."""
     size, stride, padding = (node.integer(name) for name in ("size", "stride", "padding"))
     same = padding and stride == 1 and 2 * padding == size - 1
+    groups = {"groups": node.integer("groups")} if "groups" in node.attributes else {}
     convolve = layer(
         node.integer("filters"),
         size,
@@ -198,6 +257,7 @@ def convolution(layer: Callable, node: Node) -> Callable:
         kernel_initializer=np.zeros,
         bias_initializer=np.zeros,
         name=node.name,
+        **groups,
     )
     if same or not padding:
         return convolve
@@ -231,6 +291,65 @@ def _dense(node: Node, rank: int) -> Callable:
     )
 
 
+def _mean(inputs: Any) -> Any:
+    """Return the mean over all positions; not by ops.mean, which computes in float32 on JAX."""
+    axes = tuple(range(1, len(inputs.shape) - 1))
+    return ops.sum(inputs, axis=axes) / float(np.prod([inputs.shape[axis] for axis in axes]))
+
+
+def _tanh(inputs: Any) -> Any:
+    """Return the hyperbolic tangent, of float64 by the logistic function: on JAX, ops.tanh gives float32."""
+    if keras.backend.standardize_dtype(inputs.dtype) == "float64":
+        return 2.0 * ops.sigmoid(2.0 * inputs) - 1.0
+    return ops.tanh(inputs)
+
+
+def _gelu(inputs: Any) -> Any:
+    """Return GELU by erf. That of Keras takes constants in float32 on TensorFlow."""
+    return inputs * (0.5 * ops.erf(inputs * sqrt(0.5)) + 0.5)
+
+
+def _gelu_tanh(inputs: Any) -> Any:
+    return inputs * (0.5 * _tanh(sqrt(2 / pi) * (inputs + 0.044715 * inputs * inputs * inputs)) + 0.5)
+
+
+def _class_token(inputs: Any, token: Any) -> Any:
+    token = ops.broadcast_to(token, (ops.shape(inputs)[0], 1, inputs.shape[-1]))
+    return ops.concatenate([token, inputs], axis=1)
+
+
+def _product(inputs: Any, factor: Any) -> Any:
+    """Return the product with an array of the same shape, or with a value for each channel."""
+    return inputs * ops.reshape(factor, (-1, *[1] * (len(inputs.shape) - len(factor.shape)), *factor.shape[1:]))
+
+
+def _attention(node: Node, rank: int) -> Callable:
+    """Return scaled dot-product attention, whose heads divide the channels, as Keras's own layer computes it.
+
+    Not by ops.dot_product_attention, which takes float32 on JAX and torch, and on TensorFlow for the scale.
+    """
+    heads, causal = node.integer("heads"), bool(node.attributes["causal"])
+
+    def compute(*inputs: Any) -> Any:
+        query, key, value = (ops.reshape(x, (-1, x.shape[1], heads, x.shape[2] // heads)) for x in inputs)
+        scores = ops.einsum("nqhu,nkhu->nhqk", query, key) * query.shape[3] ** -0.5
+        if causal:
+            scores = ops.where(np.tri(query.shape[1], dtype=bool), scores, -np.inf)
+        attended = ops.einsum("nhqk,nkhu->nqhu", ops.softmax(scores), value)
+        return ops.reshape(attended, (-1, query.shape[1], inputs[2].shape[2]))
+
+    return Operation(compute, name=node.name)
+
+
+def _activation(node: Node, rank: int) -> Callable:
+    return keras.layers.Activation(ACTIVATIONS[node.op], name=node.name)
+
+
+ACTIVATIONS: Mapping[str, Callable] = {
+    "ReLU6": ops.relu6, "SiLU": ops.silu, "Sigmoid": ops.sigmoid, "Tanh": _tanh, "Softmax": ops.softmax,
+}  # fmt: skip
+"""Functions of Keras that compute a layer without attributes."""
+
 LAYERS: Mapping[str, Callable[[Node, int], Callable]] = {
     "Flatten": _flatten,
     "Dense": _dense,
@@ -243,14 +362,31 @@ LAYERS: Mapping[str, Callable[[Node, int], Callable]] = {
     "LRN": lambda node, rank: LocalResponseNorm(
         node.integer("n"), *(node.attributes[name] for name in ("k", "alpha", "beta")), name=node.name
     ),
+    "LayerNorm": lambda node, rank: Normalisation(node.attributes["epsilon"], name=node.name),
+    "GroupNorm": lambda node, rank: Normalisation(node.attributes["epsilon"], node.integer("groups"), name=node.name),
+    "LayerScale": lambda node, rank: OwnArray("gamma", 1, ops.multiply, name=node.name),
     "ReLU": lambda node, rank: keras.layers.ReLU(name=node.name),
+    **dict.fromkeys(ACTIVATIONS, _activation),
+    "GELU": lambda node, rank: Operation(_gelu_tanh if node.attributes["approximate"] else _gelu, name=node.name),
     "Dropout": lambda node, rank: keras.layers.Dropout(node.attributes["rate"], name=node.name),
     "MaxPool2D": lambda node, rank: _pool(ops.max_pool, node),
     "AvgPool2D": lambda node, rank: _pool(ops.average_pool, node),
     "GlobalMaxPool1D": lambda node, rank: keras.layers.GlobalMaxPooling1D(name=node.name),
+    "GlobalAvgPool2D": lambda node, rank: Operation(_mean, name=node.name),
+    "GlobalAvgPool1D": lambda node, rank: Operation(_mean, name=node.name),
+    "Sequence": lambda node, rank: Operation(
+        lambda inputs: ops.reshape(inputs, (-1, inputs.shape[1] * inputs.shape[2], inputs.shape[3])), name=node.name
+    ),
+    "ClassToken": lambda node, rank: OwnArray("token", 1, _class_token, name=node.name),
+    "PositionEmbedding": lambda node, rank: OwnArray("positions", 2, ops.add, name=node.name),
+    "SelectToken": lambda node, rank: Operation(lambda inputs: inputs[:, node.integer("position")], name=node.name),
+    "Attention": _attention,
+    "Multiply": lambda node, rank: Operation(_product, name=node.name),
     "Concat": lambda node, rank: keras.layers.Concatenate(axis=-1, name=node.name),
     "Add": lambda node, rank: keras.layers.Add(name=node.name),
-    "BinaryLogits": lambda node, rank: BinaryLogits(name=node.name),
+    "BinaryLogits": lambda node, rank: Operation(
+        lambda inputs: ops.concatenate([ops.zeros_like(inputs), inputs], axis=-1), name=node.name
+    ),
 }
 """Functions (node, number of axes of its input without the batch axis) -> layer."""
 

@@ -28,6 +28,41 @@ class Operation(torch.nn.Module):
         return self._compute(*inputs)
 
 
+class PerPosition(torch.nn.Module):
+    """A mixin for a layer of vectors that takes them from the channels of each position of a sequence or an image.
+
+    Only the order of the axes changes: the values stay where they are if the layers before and after do the same.
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Return the output with the channels in axis 1, as the input has them."""
+        return super().forward(input.movedim(1, -1)).movedim(-1, 1)
+
+
+class DensePerPosition(PerPosition, torch.nn.Linear):
+    """A dense layer of the channels at each position."""
+
+
+class NormPerPosition(PerPosition, torch.nn.LayerNorm):
+    """Layer normalisation of the channels at each position."""
+
+
+class OwnArray(torch.nn.Module):
+    """A layer with one array that torch.nn lacks.
+
+    role, shape: of the array. compute: function (input, array) -> output.
+    """
+
+    def __init__(self, role: str, shape: Shape, compute: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self._role, self._compute = role, compute
+        self.register_parameter(role, torch.nn.Parameter(torch.empty(shape)))
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Return the output."""
+        return self._compute(input, getattr(self, self._role))
+
+
 class WordVectors(torch.nn.Embedding):
     """Embeddings in the layout of the architecture: (samples, units, length)."""
 
@@ -73,7 +108,8 @@ def _window(node: Node) -> tuple[int, int, int]:
 
 def convolution(layer: Callable[..., torch.nn.Module], node: Node, shape: Shape) -> torch.nn.Module:
     """Return a convolution. layer: torch.nn.Conv1d or Conv2d, or a class derived from them."""
-    return layer(shape[0], node.integer("filters"), *_window(node), bias=bool(node.attributes["bias"]))
+    options = {"groups": int(node.attributes.get("groups", 1)), "bias": bool(node.attributes["bias"])}
+    return layer(shape[0], node.integer("filters"), *_window(node), **options)
 
 
 def _pool(node: Node, shape: Shape, pool: Callable[..., torch.nn.Module], padding_value: float) -> torch.nn.Module:
@@ -96,12 +132,37 @@ def _batch_norm(node: Node, shape: Shape) -> torch.nn.Module:
     return layer(shape[0], node.attributes["epsilon"], 1 - node.attributes["decay"])
 
 
+def attention(node: Node, shape: Shape) -> torch.nn.Module:
+    """Return scaled dot-product attention of torch, whose heads are views of the channels."""
+    heads, causal = node.integer("heads"), bool(node.attributes["causal"])
+
+    def compute(*inputs: torch.Tensor) -> torch.Tensor:
+        query, key, value = (x.unflatten(1, (heads, -1)).transpose(2, 3) for x in inputs)
+        attended = F.scaled_dot_product_attention(query, key, value, is_causal=causal)
+        return attended.transpose(1, 2).flatten(2).transpose(1, 2)
+
+    return Operation(compute)
+
+
+def _dense(node: Node, shape: Shape) -> torch.nn.Module:
+    layer = DensePerPosition if len(shape) > 1 else torch.nn.Linear
+    return layer(shape[0], node.integer("units"), bool(node.attributes["bias"]))
+
+
+def _class_token(input: torch.Tensor, token: torch.Tensor) -> torch.Tensor:
+    return torch.cat([token[:, None].expand(len(input), -1, 1), input], 2)
+
+
+def _product(input: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
+    return input * factor[(..., *[None] * (input.dim() - factor.dim()))]
+
+
 MakeLayer = Callable[[Node, Shape], torch.nn.Module]
 """A function (node, shape of its first input) -> layer."""
 
 LAYERS: Mapping[str, MakeLayer] = {
     "Flatten": lambda node, shape: torch.nn.Flatten(),
-    "Dense": lambda node, shape: torch.nn.Linear(shape[0], node.integer("units"), bool(node.attributes["bias"])),
+    "Dense": _dense,
     "Conv2D": lambda node, shape: convolution(torch.nn.Conv2d, node, shape),
     "Conv1D": lambda node, shape: convolution(torch.nn.Conv1d, node, shape),
     "Embedding": lambda node, shape: WordVectors(node.integer("vocabulary"), node.integer("units")),
@@ -109,11 +170,32 @@ LAYERS: Mapping[str, MakeLayer] = {
     "LRN": lambda node, shape: torch.nn.LocalResponseNorm(  # torch divides alpha by n
         node.integer("n"), node.attributes["alpha"] * node.integer("n"), node.attributes["beta"], node.attributes["k"]
     ),
+    "LayerNorm": lambda node, shape: (NormPerPosition if len(shape) > 1 else torch.nn.LayerNorm)(
+        shape[0], node.attributes["epsilon"]
+    ),
+    "GroupNorm": lambda node, shape: torch.nn.GroupNorm(node.integer("groups"), shape[0], node.attributes["epsilon"]),
+    "LayerScale": lambda node, shape: OwnArray(
+        "gamma", shape[:1], lambda x, gamma: x * gamma.view(-1, *[1] * (x.dim() - 2))
+    ),
     "ReLU": lambda node, shape: torch.nn.ReLU(),
+    "ReLU6": lambda node, shape: torch.nn.ReLU6(),
+    "GELU": lambda node, shape: torch.nn.GELU("tanh" if node.attributes["approximate"] else "none"),
+    "SiLU": lambda node, shape: torch.nn.SiLU(),
+    "Sigmoid": lambda node, shape: torch.nn.Sigmoid(),
+    "Tanh": lambda node, shape: torch.nn.Tanh(),
+    "Softmax": lambda node, shape: torch.nn.Softmax(1),
     "Dropout": lambda node, shape: torch.nn.Dropout(node.attributes["rate"]),
     "MaxPool2D": lambda node, shape: _pool(node, shape, torch.nn.MaxPool2d, -torch.inf),
     "AvgPool2D": lambda node, shape: _pool(node, shape, torch.nn.AvgPool2d, 0.0),
     "GlobalMaxPool1D": lambda node, shape: torch.nn.Sequential(torch.nn.AdaptiveMaxPool1d(1), torch.nn.Flatten()),
+    "GlobalAvgPool2D": lambda node, shape: torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()),
+    "GlobalAvgPool1D": lambda node, shape: torch.nn.Sequential(torch.nn.AdaptiveAvgPool1d(1), torch.nn.Flatten()),
+    "Sequence": lambda node, shape: torch.nn.Flatten(2),
+    "ClassToken": lambda node, shape: OwnArray("token", shape[:1], _class_token),
+    "PositionEmbedding": lambda node, shape: OwnArray("positions", shape[::-1], lambda x, positions: x + positions.T),
+    "SelectToken": lambda node, shape: Operation(lambda x: x[:, :, node.integer("position")]),
+    "Attention": attention,
+    "Multiply": lambda node, shape: Operation(_product),
     "Concat": lambda node, shape: Operation(lambda *xs: torch.cat(xs, 1)),
     "Add": lambda node, shape: Operation(lambda *xs: reduce(add, xs)),
     "BinaryLogits": lambda node, shape: Operation(lambda x: F.pad(x, (1, 0))),
@@ -129,7 +211,7 @@ ATTRIBUTES = {
     "moving_mean": "running_mean",
     "moving_variance": "running_var",
 }
-"""torch's attribute of each role of an array."""
+"""torch's attribute of each role of an array; an OwnArray has the role itself."""
 
 
 class Network(torch.nn.Module):
@@ -181,4 +263,5 @@ class Network(torch.nn.Module):
 
     def array_of(self, parameter: Parameter) -> Any:
         """Return the array itself, in torch's layout and on its device; None if the layer has none."""
-        return getattr(self.layer(parameter.layer), ATTRIBUTES[parameter.role], None)
+        layer = self.layer(parameter.layer)
+        return getattr(layer, parameter.role if isinstance(layer, OwnArray) else ATTRIBUTES[parameter.role], None)

@@ -24,7 +24,7 @@ class Architecture:
     auxiliary: (node, weight) of nodes that also give logits in training. The loss is the cross entropy of the last
         node's logits plus the weighted cross entropies of theirs. Evaluation uses only the last node.
 
-    Raises ValueError if a node has a name that is used twice, no inputs, too few inputs or an input that does not come
+    Raises ValueError if a node has a name that is used twice, no inputs or an input that does not come
     before it, and if an auxiliary node does not exist.
     """
 
@@ -53,8 +53,6 @@ class Architecture:
             raise ValueError(
                 f"layer {node.name!r} of {self.name} has the input {sorted(missing)}, which is not defined before it"
             )
-        if len(node.inputs) < (least := OPS[node.op].inputs):
-            raise ValueError(f"layer {node.name!r} of {self.name}: {node.op} takes at least {least} inputs")
 
     @property
     def output(self) -> str:
@@ -142,8 +140,7 @@ def output_shape(node: Node, shapes: dict[str, Shape]) -> Shape:
     for shape in inputs:
         if len(shape) not in op.ranks:
             allowed = " or ".join(KINDS_OF_INPUT[rank] for rank in op.ranks)
-            hint = ": put a Flatten before it" if op.ranks == (1,) else ""
-            raise ValueError(f"{node.op} layer {node.name!r} takes {allowed}, not shape {shape}{hint}")
+            raise ValueError(f"{node.op} layer {node.name!r} takes {allowed}, not shape {shape}")
     return op.output_shape(node, inputs)
 
 

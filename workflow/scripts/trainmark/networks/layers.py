@@ -43,18 +43,19 @@ def layers(architecture: Architecture) -> tuple[Layer, ...]:
 def training_flops(architecture: Architecture) -> int:
     """Return the floating-point operations of training one sample, by the convention of model FLOPs utilization.
 
-    Only layers whose kernel multiplies count: Dense, Conv1D and Conv2D. Each counts three times its forward pass:
-    forward, gradient of the weights, gradient of the inputs. It counts twice where nothing before it is trained,
+    Only layers that multiply matrices count: Dense, Conv1D, Conv2D and Attention. Each counts three times its forward
+    pass: forward, gradient of the weights, gradient of the inputs. It counts twice where nothing before it is trained,
     because the gradient of the network's input is not needed. Losses, other layers and the optimizer are left out
     (Chowdhery et al. 2022, PaLM, appendix B, arXiv:2204.02311).
     """
-    kernels = {parameter.layer for parameter in architecture.parameters() if parameter.role == "kernel"}
+    multiplying = {parameter.layer for parameter in architecture.parameters() if parameter.role == "kernel"}
+    multiplying |= {node.name for node in architecture.nodes if node.op == "Attention"}
     trained: set[str] = set()  # nodes whose output depends on a trained value
     flops = 0
     for layer in layers(architecture):
         node = layer.node
         needs_gradient = not trained.isdisjoint(node.inputs)
-        if node.name in kernels:
+        if node.name in multiplying:
             flops += (3 if needs_gradient else 2) * layer.flops
         if needs_gradient or layer.parameters:
             trained.add(node.name)

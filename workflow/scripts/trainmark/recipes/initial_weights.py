@@ -44,15 +44,21 @@ def _zeros(generator: np.random.Generator, parameter: Parameter) -> np.ndarray:
     return np.zeros(parameter.shape)
 
 
+def _uniform(generator: np.random.Generator, parameter: Parameter) -> np.ndarray:
+    return generator.uniform(-0.05, 0.05, parameter.shape)
+
+
 OTHER_INITIALIZERS: dict[str, Initializer] = {
     "bias": _zeros,
-    "embeddings": lambda generator, parameter: generator.uniform(-0.05, 0.05, parameter.shape),
+    "embeddings": _uniform,
+    "positions": _uniform,
+    "token": _uniform,
     "gamma": lambda generator, parameter: np.ones(parameter.shape),
     "beta": _zeros,
     "moving_mean": _zeros,
     "moving_variance": lambda generator, parameter: np.ones(parameter.shape),
 }
-"""Initializers of the arrays with other roles, the same in every recipe. Keras's Embedding draws in +-.05."""
+"""Initializers of the arrays with other roles. Keras's Embedding draws in +-.05."""
 
 
 def draw_initial_weights(architecture: Architecture, initializer: str, seed: tuple[int, ...]) -> Weights:

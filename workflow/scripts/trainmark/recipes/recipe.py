@@ -160,8 +160,9 @@ class Recipe:
             return f"takes inputs of {needed} (channels x height x width), but gets {_sides(shape)}"
         architecture = self.architecture(shape, self.published_classes)
         if architecture.shapes()[architecture.output] != (self.published_classes,):
-            inputs = f"inputs of {_sides(shape)} (a smaller or a square crop gives one)"
-            return f"gives more than one result for each class from {inputs}"
+            by_dense = architecture.nodes[-1].op == "Dense"
+            hint = "a Flatten before its last Dense layer" if by_dense else "a smaller or a square crop"
+            return f"gives more than one result for each class from inputs of {_sides(shape)} ({hint} gives one)"
         return None
 
     @property

@@ -14,7 +14,9 @@ OPS = ("Flatten", "Dense", "ReLU", "Dropout")
 
 def has_layers(architecture: Architecture) -> bool:
     """Return whether the reference has all layers of a network."""
-    return not architecture.auxiliary and all(node.op in OPS for node in architecture.nodes)
+    shapes = architecture.shapes()
+    of_vectors = all(len(shapes[node.inputs[0]]) == 1 for node in architecture.nodes if node.op == "Dense")
+    return of_vectors and not architecture.auxiliary and all(node.op in OPS for node in architecture.nodes)
 
 
 class Reference:
