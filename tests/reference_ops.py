@@ -135,6 +135,7 @@ FORWARD = {
     "ClassToken": _class_token,
     "PositionEmbedding": lambda node, x, weights: x + weights[f"{node.name}.positions"].T,
     "SelectToken": lambda node, x, weights: x[:, :, node.integer("position")],
+    "SliceChannels": lambda node, x, weights: x[:, node.integer("start") : node.integer("stop")],
     "Attention": _attention,
     "Multiply": lambda node, x, factor, weights: x * (_channels(factor, x) if factor.ndim < x.ndim else factor),
     "ReLU": lambda node, x, weights: np.maximum(x, 0),

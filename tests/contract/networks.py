@@ -76,8 +76,9 @@ def _attention_network():
     graph.add("class_token", "ClassToken")
     embedded = graph.add("positions", "PositionEmbedding")
     normed = graph.add("sequence_norm", "LayerNorm", epsilon=1e-3)
-    for name in ("query", "key", "value"):
-        graph.add(name, "Dense", after=normed, units=8)
+    fused = graph.add("fused", "Dense", after=normed, units=24)
+    for i, name in enumerate(("query", "key", "value")):
+        graph.add(name, "SliceChannels", after=fused, start=8 * i, stop=8 * i + 8)
     graph.add("causal", "Attention", after=("query", "key", "value"), heads=2, causal=1)
     graph.add("all", "Attention", after=("causal", normed, "value"), heads=4)
     graph.add("dropout", "Dropout", rate=0.25)
@@ -88,7 +89,7 @@ def _attention_network():
     graph.add("pooled", "GlobalAvgPool1D", after=shared)
     graph.add("relu6", "ReLU6")
     graph.add("joined", "Concat", after=(first, "relu6"))
-    graph.add("norm", "LayerNorm")
+    graph.add("children", "LayerNorm")  # a name that modules of frameworks have for something else
     graph.add("tanh", "Tanh")
     graph.add("fc", "Dense", units=3)
     return graph.architecture("attention")

@@ -122,14 +122,6 @@ def run(folder, *command):
     return done.stdout.replace(os.path.realpath(folder), "/home/me/trainmark")
 
 
-def add_recipe(copy, text):
-    """Add a recipe where the pages say."""
-    catalogue = copy / "workflow" / "scripts" / "trainmark" / "recipes" / "catalogue.py"
-    module = re.search(r"architecture=(\w+)\.", text)[1]
-    edit(catalogue, "zoo import ", f"zoo import {module}, ")
-    edit(catalogue, "    for recipe in (\n", f"    for recipe in (\n{text}")
-
-
 @pytest.fixture(scope="module")
 def follow(tmp_path_factory):
     """A function that follows a page, and those before it, and returns the copy and what was printed."""
@@ -151,8 +143,6 @@ def follow(tmp_path_factory):
             if file := re.match(r"# ([\w./]+\.(yaml|py))\n", text):
                 (copy / file[1]).parent.mkdir(parents=True, exist_ok=True)
                 (copy / file[1]).write_text(text, encoding="utf-8")
-            elif text.lstrip().startswith("Recipe("):
-                add_recipe(copy, text)
             elif text and language in ("sh", "python"):
                 printed = run(copy, *(["bash", "-ec"] if language == "sh" else ["python", "-c"]), text)
                 of_all += printed

@@ -16,7 +16,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add_plan(parser)
     parser.add_argument("--experiment", required=True, help="name of the experiment")
-    parser.add_argument("--recipe", required=True, choices=RECIPES, help="name of the recipe")
+    parser.add_argument("--recipe", required=True, help="name of the recipe")
     parser.add_argument("--dataset", required=True, help="name of the dataset")
     traces_help = "traces written by trace_training.py, one per trainer"
     parser.add_argument("--traces", required=True, type=Path, nargs="+", help=traces_help)

@@ -89,6 +89,7 @@ def test_an_experiment_of_defaults_alone_loads():
     others = {
         "mirror": None, "offline": False, "rerun_disturbed": False, "rerun_share": 1, "rerun": [], "prices": {},
         "max_runs": 100000, "figures": {}, "claims": [], "prepare": [], "datasets": {}, "only": [], "any_code": False,
+        "networks": [],
     }  # fmt: skip
     assert config == others | {"experiments": config["experiments"]}
     assert catalogue == read_yaml(REPOSITORY / "config" / "datasets.yaml")

@@ -49,6 +49,7 @@ NOT_DECLARED = {
     "trainmark/commands/__init__.py": "a docstring",
     "trainmark/machine/*": "of a job that is not timed: how it waits for others",
     "trainmark/paper/archive.py": "packs files as they are",
+    "trainmark/importing/*": "writes a file of the user's own, whose graph a run holds",
     **WITHOUT_EFFECT,
 }
 """Files of the library that may be imported without being declared, and why."""

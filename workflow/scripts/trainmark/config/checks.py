@@ -121,14 +121,16 @@ def findings(config: Mapping, catalogue: Mapping, defaults: Mapping[str, Any]) -
 def _experiment(experiment: Mapping, catalogue: Mapping, defaults: Mapping[str, Any]) -> Findings:
     yield from _commands(experiment)
     for i, name in enumerate(experiment["recipes"]):
-        if problem := _recipe_problem(name):
+        if problem := _recipe_problem(RECIPES[name]):
             yield ("recipes", i), f"the recipe {name}: {problem}; correct its entry or its network"
             continue
         yield from _recipe(RECIPES[name], experiment)
         yield from _optimizer(RECIPES[name], experiment)
         for dataset in experiment["datasets"]:
             yield from _dataset(RECIPES[name], i, dataset, experiment, catalogue)
-    if experiment["recipes"] and not any(map(_recipe_problem, experiment["recipes"])):  # without, commands alone
+    if experiment["recipes"] and not any(
+        _recipe_problem(RECIPES[name]) for name in experiment["recipes"]
+    ):  # without, commands alone
         yield from _stream(experiment, catalogue, defaults)
         yield from _trainers(experiment)
         yield from _workers(experiment, catalogue)
@@ -152,9 +154,8 @@ def _commands(experiment: Mapping) -> Findings:
 
 
 @cache
-def _recipe_problem(name: str) -> str | None:
+def _recipe_problem(recipe: Recipe) -> str | None:
     """Return what is wrong with a recipe, whatever the experiment; None if nothing is."""
-    recipe = RECIPES[name]
     for part in (recipe, recipe.optimizer, recipe.input):
         if problem := getattr(part, "problem", None):
             return str(problem)
@@ -360,7 +361,7 @@ def _why_not(workers: int, experiment: Mapping, catalogue: Mapping) -> Iterator[
             yield f"{framework} has no engine for several workers; allowed: {allowed}"
             continue
         for recipe, op in product(experiment["recipes"], sorted(engines[framework].lacks)):
-            if op in _ops(recipe):
+            if op in _ops(RECIPES[recipe]):
                 having = [name for name, engine in engines.items() if op not in engine.lacks]
                 yield (
                     f"{engines[framework].name}, the engine of {framework}, computes {op} of {recipe} "
@@ -378,9 +379,8 @@ def _why_not(workers: int, experiment: Mapping, catalogue: Mapping) -> Iterator[
 
 
 @cache
-def _ops(name: str) -> frozenset[str]:
+def _ops(recipe: Recipe) -> frozenset[str]:
     """Return the layer types of a recipe's network."""
-    recipe = RECIPES[name]
     architecture = recipe.architecture(recipe.input_shape, recipe.published_classes)
     return frozenset(node.op for node in architecture.nodes)
 

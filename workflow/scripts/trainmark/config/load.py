@@ -12,6 +12,7 @@ import yaml
 
 from trainmark.config.strict_yaml import read_yaml
 from trainmark.recipes.command import OF_RECIPES
+from trainmark.recipes.own import read_networks, register
 from trainmark.variant import expanded, factors, with_cells, written_path
 
 REPOSITORY = Path(__file__).resolve().parents[4]
@@ -149,6 +150,10 @@ def load_config(
     merged: dict = {}
     for document in documents.values():
         merged = merge(merged, document)
+    files_of_own = merged.get("networks")
+    if not isinstance(files_of_own, list) or not all(isinstance(file, str) for file in files_of_own):
+        files_of_own = []  # which check_config says
+    register(read_networks(files_of_own))
     check_config(merged, documents, schema, shipped)
     if fetches:
         checks.check_mirror(merged, documents)

@@ -159,6 +159,7 @@ FUNCTIONS: Mapping[str, Callable[..., chainer.Variable]] = {
     "GlobalAvgPool1D": lambda node, x: F.mean(x, axis=2),
     "Sequence": lambda node, x: F.reshape(x, (*x.shape[:2], -1)),
     "SelectToken": lambda node, x: x[:, :, node.integer("position")],
+    "SliceChannels": lambda node, x: x[:, node.integer("start") : node.integer("stop")],
     "Attention": attention,
     "Multiply": lambda node, x, factor: product(x, factor),
     "Concat": lambda node, *xs: F.concat(xs, axis=1),
@@ -194,6 +195,11 @@ def _window(node: Node) -> tuple[int, int, int]:
     return node.integer("size"), node.integer("stride"), node.integer("padding")
 
 
+def layer_name(node: str) -> str:
+    """Return the name of the attribute of a Network that is a node's layer. It differs from all that chains have."""
+    return f"layer_{node}"
+
+
 class Network(chainer.Chain):
     """An architecture of links (layers with arrays) and functions.
 
@@ -210,7 +216,7 @@ class Network(chainer.Chain):
         with self.init_scope():
             for node in architecture.nodes:
                 if node.op in LINKS:
-                    setattr(self, node.name, LINKS[node.op](node, shapes[node.inputs[0]]))
+                    setattr(self, layer_name(node.name), LINKS[node.op](node, shapes[node.inputs[0]]))
 
     def forward(self, inputs: np.ndarray) -> list[chainer.Variable]:
         """Return logits (samples, classes): of the main head, and in training also of the auxiliary heads."""
@@ -228,7 +234,7 @@ class Network(chainer.Chain):
 
     def _output(self, node: Node, inputs: list) -> chainer.Variable:
         if node.op in LINKS:
-            return getattr(self, node.name)(*inputs)
+            return getattr(self, layer_name(node.name))(*inputs)
         if node.op == "Dropout" and self.masks is not None:
             mask = self.masks.get(node.name)
             return inputs[0] if mask is None else F.dropout(inputs[0], mask=mask)
@@ -243,4 +249,4 @@ def array_of(network: Network, parameter: Parameter) -> Any:
 
 def variable_of(network: Network, parameter: Parameter) -> Any:
     """Return Chainer's parameter, with its gradient and its update rule."""
-    return getattr(getattr(network, parameter.layer), ATTRIBUTES[parameter.role])
+    return getattr(getattr(network, layer_name(parameter.layer)), ATTRIBUTES[parameter.role])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from trainmark.frameworks.chainer_adapter import ChainerAdapter, send_batch
-from trainmark.frameworks.chainer_layers import Network, chainer
+from trainmark.frameworks.chainer_layers import Network, chainer, layer_name
 from trainmark.frameworks.chainer_optimizers import set_rates
 from trainmark.frameworks.tuning import StepsTaken
 from trainmark.networks.graph import Architecture, maximised
@@ -47,7 +47,7 @@ class TunedNetwork(Network):
 
     def _output(self, node: Node, inputs: list) -> chainer.Variable:
         if node.name in self.maximised and chainer.config.train and chainer.config.enable_backprop:
-            return largest_outputs(getattr(self, node.name), *inputs)
+            return largest_outputs(getattr(self, layer_name(node.name)), *inputs)
         if node.op != "Dropout" or self.generator is None or self.masks is not None or not chainer.config.train:
             return super()._output(node, inputs)
         rate, dtype = node.attributes["rate"], inputs[0].dtype

@@ -207,6 +207,9 @@ LAYERS: Mapping[str, Callable[[Node, Shape, dict[str, Any]], Callable]] = {
     "ClassToken": lambda node, shape, options: ClassToken(shape[0], options["dtype"]),
     "PositionEmbedding": lambda node, shape, options: PositionEmbedding(shape[::-1], options["dtype"]),
     "SelectToken": lambda node, shape, options: lambda inputs: inputs[:, node.integer("position")],
+    "SliceChannels": lambda node, shape, options: (
+        lambda inputs: inputs[..., node.integer("start") : node.integer("stop")]
+    ),
     "Attention": lambda node, shape, options: partial(
         attention, heads=node.integer("heads"), causal=bool(node.attributes["causal"])
     ),

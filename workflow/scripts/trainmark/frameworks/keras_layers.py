@@ -380,6 +380,9 @@ LAYERS: Mapping[str, Callable[[Node, int], Callable]] = {
     "ClassToken": lambda node, rank: OwnArray("token", 1, _class_token, name=node.name),
     "PositionEmbedding": lambda node, rank: OwnArray("positions", 2, ops.add, name=node.name),
     "SelectToken": lambda node, rank: Operation(lambda inputs: inputs[:, node.integer("position")], name=node.name),
+    "SliceChannels": lambda node, rank: Operation(
+        lambda inputs: inputs[..., node.integer("start") : node.integer("stop")], name=node.name
+    ),
     "Attention": _attention,
     "Multiply": lambda node, rank: Operation(_product, name=node.name),
     "Concat": lambda node, rank: keras.layers.Concatenate(axis=-1, name=node.name),

@@ -194,6 +194,7 @@ LAYERS: Mapping[str, MakeLayer] = {
     "ClassToken": lambda node, shape: OwnArray("token", shape[:1], _class_token),
     "PositionEmbedding": lambda node, shape: OwnArray("positions", shape[::-1], lambda x, positions: x + positions.T),
     "SelectToken": lambda node, shape: Operation(lambda x: x[:, :, node.integer("position")]),
+    "SliceChannels": lambda node, shape: Operation(lambda x: x[:, node.integer("start") : node.integer("stop")]),
     "Attention": attention,
     "Multiply": lambda node, shape: Operation(_product),
     "Concat": lambda node, shape: Operation(lambda *xs: torch.cat(xs, 1)),

@@ -164,6 +164,10 @@ class Graph:
         """Name of the layer added last; "input" before the first."""
         return self._nodes[-1].name if self._nodes else "input"
 
+    def shape(self, name: str) -> Shape:
+        """Return the shape of a layer's output."""
+        return self._shapes[name]
+
     def side(self, name: str) -> int:
         """Return the height of a layer's output, which equals its width."""
         return self._shapes[name][1]

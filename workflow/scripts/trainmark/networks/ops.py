@@ -252,6 +252,13 @@ def _attention_shape(node: Node, shapes: Shapes) -> Shape:
     return (value[0], query[1])
 
 
+def _slice_shape(node: Node, shapes: Shapes) -> Shape:
+    start, stop = node.integer("start"), node.integer("stop")
+    if not start < stop <= shapes[0][0]:
+        raise ValueError(f"layer {node.name!r} takes channels {start} to {stop - 1} of {shapes[0][0]}")
+    return (stop - start, *shapes[0][1:])
+
+
 def _token_shape(node: Node, shapes: Shapes) -> Shape:
     units, length = shapes[0]
     if (position := node.integer("position")) >= length:
@@ -439,6 +446,7 @@ OPS: Mapping[str, Op] = {
     "ClassToken": Op(lambda node, shapes: (shapes[0][0], shapes[0][1] + 1), {}, _per_channel(token=True), ranks=(2,)),
     "PositionEmbedding": Op(_same_shape, {}, _position_parameters, ranks=(2,), flops=_flops_per_value(1)),
     "SelectToken": Op(_token_shape, {"position": Attribute(PLACE, 0)}, ranks=(2,)),
+    "SliceChannels": Op(_slice_shape, {"start": Attribute(PLACE, 0), "stop": Attribute(COUNT)}),
     # Of queries, keys and values, which heads divide by units: softmax(q k / sqrt(units of a head)) v (Vaswani et al.
     # 2017, arXiv:1706.03762, section 3.2). causal: a query takes the keys up to its own position.
     "Attention": Op(

@@ -13,6 +13,7 @@ from trainmark.files.system_files import own_paths
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import FRAMEWORK
+from trainmark.recipes.own import SHIPPED
 from trainmark.recipes.recipe import Recipe
 from trainmark.trainer import Trainer
 
@@ -98,8 +99,9 @@ def training_code(recipe: Recipe, trainer: Trainer, scripts: Path = SCRIPTS) -> 
     """
     family = known_frameworks()[trainer.framework].module.removesuffix("_adapter")
     adapter = [f"trainmark/frameworks/{pattern}" for pattern in (f"{family}_*.py", *ALSO_OF.get(family, ()))]
-    network = recipe.architecture.__module__.replace(".", "/") + ".py"
-    return code_of_kind("train", *adapter, network, scripts=scripts)
+    # The graph of a user's own recipe is among the inputs of the run (`own_values`).
+    network = [recipe.architecture.__module__.replace(".", "/") + ".py"] if recipe.name in SHIPPED else []
+    return code_of_kind("train", *adapter, *network, scripts=scripts)
 
 
 def run_code(recipe: str, trainer: Trainer) -> dict[str, str]:

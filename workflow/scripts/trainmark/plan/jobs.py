@@ -9,11 +9,12 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 
 from trainmark.config.load import keys_that_decide
-from trainmark.datasets.catalogue import kind_of
+from trainmark.datasets.catalogue import classes_of, kind_of, sample_shape
 from trainmark.files.checksums import sha256_of
 from trainmark.plan.code_digests import dataset_code, digest, run_code
 from trainmark.plan.keys import KEY_DIGITS, deciding, key_of, short_digest
@@ -35,7 +36,8 @@ from trainmark.plan.products import (
 from trainmark.plan.run import Run, of_trainer
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import FRAMEWORK
-from trainmark.recipes.recipe import certified_recipe_values, recipe_values
+from trainmark.recipes.own import SHIPPED, as_document, own_values
+from trainmark.recipes.recipe import certified_recipe_values, merged_input, recipe_values, seen_shape
 from trainmark.recipes.weights_file import initial_weights_file
 from trainmark.trainer import STOCK, Trainer
 
@@ -128,6 +130,7 @@ def make_plan(
         "repeated": sorted(run for run in again if run in records and not folder.has(records[run])),
         "datasets": datasets,
         "commands": commands,
+        "recipes": _own_recipes(config, catalogue),
         "jobs": jobs,
         "certificates": {
             "/".join(group): _certificate(group, trainers, planned[group], config, jobs, folder)
@@ -216,9 +219,9 @@ def _job(
         inputs = {"recipe": command, "initial_weights_sha256": None, "dataset": None}
         files = {"sources": [f"{commands[f'{run.experiment}/{run.recipe}']['folder']}/sources.json"]}
         return _plain({"settings": settings, "inputs": inputs, "code": code, "files": files})
-    dataset = datasets[run.dataset]
+    dataset, recipe = datasets[run.dataset], RECIPES[run.recipe]
     inputs = {
-        "recipe": recipe_values(RECIPES[run.recipe]),
+        "recipe": recipe_values(recipe) | own_values(recipe),
         "initial_weights_sha256": sha256(initial_weights_file(settings)),
         "dataset": dataset["content"],
     }
@@ -234,6 +237,21 @@ def _job(
         made = {"trainer": of_trainer(run), "settings": job["settings"], "inputs": job["inputs"]}
         job["files"]["tuning"] = [folder.find(TUNING, vars(run), made, deciding(job["code"]))]
     return job
+
+
+def _own_recipes(config: Mapping, catalogue: Mapping) -> list[dict[str, Any]]:
+    """Return the user's own recipes, each with its network for the datasets that it trains on and for certificates."""
+    shapes: dict[str, dict[tuple, None]] = {}
+    for experiment in config["experiments"].values():
+        for name in filterfalse(SHIPPED.__contains__, experiment["recipes"]):
+            recipe = RECIPES[name]
+            published = (recipe.input_shape, recipe.published_classes)
+            own = shapes.setdefault(name, {published: None})
+            transform = merged_input(recipe.input, experiment["input"])
+            for dataset in experiment["datasets"]:
+                seen, classes = seen_shape(transform, sample_shape(dataset, catalogue)), classes_of(dataset, catalogue)
+                own |= {(seen, classes): None, (recipe.smallest_input, classes): None}
+    return [as_document(RECIPES[name], of_recipe) for name, of_recipe in shapes.items()]
 
 
 def _plain(values: Mapping) -> dict[str, Any]:
@@ -269,7 +287,7 @@ def _certificate(
     """
     experiment, recipe, dataset = group
     settings = {key: config["experiments"][experiment][key] for key in keys_that_decide(("training",))}
-    values = certified_recipe_values(RECIPES[recipe])
+    values = certified_recipe_values(RECIPES[recipe]) | own_values(RECIPES[recipe])
     for of_group in dict.fromkeys(map(tuple, (planned, trainers))):
         own = [jobs[f"{'/'.join(group)}/{trainer}"] for trainer in of_group]
         most = max(trainer.workers for trainer in of_group)

@@ -16,6 +16,7 @@ from trainmark.files.whole import write_text
 from trainmark.plan.code_digests import refuse_other_code, run_code
 from trainmark.plan.products import PLAN_FILE
 from trainmark.plan.run import Run
+from trainmark.recipes.own import from_document, register
 from trainmark.trainer import Trainer
 
 PARTIAL_VARIABLE = "TRAINMARK_PARTIAL"
@@ -46,11 +47,12 @@ def write_plan(path: Path, plan: Mapping) -> None:
 
 
 def read_plan(path: Path) -> dict[str, Any]:
-    """Return the plan. Raises DataError if the file is not a plan of this version."""
+    """Return the plan, and register the user's own recipes in it. Raises DataError if it is none of this version."""
     try:
         plan: dict[str, Any] = json.loads(path.read_text())
         if not isinstance(plan["records"], dict) or not isinstance(plan["jobs"], dict):
             raise TypeError
+        register(map(from_document, plan.get("recipes", ())))
         return plan
     except FileNotFoundError as error:
         raise DataError(

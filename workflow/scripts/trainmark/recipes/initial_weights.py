@@ -11,7 +11,7 @@ import numpy as np
 from trainmark.errors import DataError, why
 from trainmark.networks.graph import Architecture
 from trainmark.networks.ops import Parameter
-from trainmark.recipes.initializers import KERNEL_INITIALIZERS, Initializer
+from trainmark.recipes.initializers import KERNEL_INITIALIZERS, OTHERS_OF, Initializer
 from trainmark.recipes.weights_file import initial_weights_file, is_weight, why_unfit
 
 Weights = dict[str, np.ndarray]
@@ -68,7 +68,8 @@ def draw_initial_weights(architecture: Architecture, initializer: str, seed: tup
     seed: the run's seed sequence (see `ResolvedTraining.seed`).
     """
     generator = np.random.default_rng([*seed, 0])
-    initializers = {**OTHER_INITIALIZERS, "kernel": KERNEL_INITIALIZERS[initializer]}
+    others = {**OTHER_INITIALIZERS, **OTHERS_OF.get(initializer, {})}
+    initializers = {**others, "kernel": KERNEL_INITIALIZERS[initializer]}
     return {parameter.name: initializers[parameter.role](generator, parameter) for parameter in architecture.arrays()}
 
 

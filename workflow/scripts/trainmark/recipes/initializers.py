@@ -34,10 +34,25 @@ def _glorot_uniform(generator: "Generator", parameter: Parameter) -> "ndarray":
     return generator.uniform(-limit, limit, parameter.shape)
 
 
+def _torch(generator: "Generator", parameter: Parameter) -> "ndarray":
+    """Uniform in +-1 / sqrt(fan_in), as torch.nn.Linear and Conv2d draw (kaiming_uniform with a = sqrt(5))."""
+    limit = 1 / math.sqrt(parameter.fan_in)
+    return generator.uniform(-limit, limit, parameter.shape)
+
+
 KERNEL_INITIALIZERS: dict[str, Initializer] = {
     "lecun_normal": _lecun_normal,
     "he_normal": _he_normal,
     "he_normal_convolutions": _he_normal_convolutions,
     "glorot_uniform": _glorot_uniform,
+    "torch": _torch,
 }
 """Allowed values of a recipe's `initializer`, which draws the kernels."""
+
+OTHERS_OF: dict[str, dict[str, Initializer]] = {
+    "torch": {
+        "bias": _torch,
+        "embeddings": lambda generator, parameter: generator.normal(0.0, 1.0, parameter.shape),
+    }
+}
+"""The arrays of other roles that an initializer draws, too. torch.nn.Embedding is normal."""

@@ -101,7 +101,7 @@ examples. learning_rate of rmsprop_warmup is that of 256 samples per step, and l
 
 
 @reporting
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # what is known of one is kept by the recipe itself, whose values may have no hash
 class Recipe:
     """A recipe.
 

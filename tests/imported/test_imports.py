@@ -1,0 +1,245 @@
+"""Networks of torch.nn.Module become graphs that compute the same, or a sentence says which module can't be said."""
+
+import ast
+import re
+from unittest import mock
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from imported_models import MODELS  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+from unsayable import UNSAYABLE  # noqa: E402
+
+from trainmark.errors import ConfigError  # noqa: E402
+from trainmark.importing import rules  # noqa: E402
+from trainmark.importing.network import SAMPLES, Builder, traced  # noqa: E402
+from trainmark.importing.proof import TOLERANCE, initial_weights, prove  # noqa: E402
+from trainmark.importing.writing import network_file, otherwise_drawn  # noqa: E402
+
+IMAGE = (3, 8, 8)
+
+
+def imported(module, input_shape=IMAGE, inputs=None):
+    """The imported network and the largest difference from the module."""
+    inputs = torch.randn(SAMPLES, *input_shape) if inputs is None else inputs
+    network = Builder(traced(module, inputs), input_shape).build("it")
+    return network, prove(network, module, inputs)
+
+
+def said(module, **others):
+    """What is said of a module that can't be imported."""
+    with pytest.raises(ConfigError) as error:
+        imported(module, **others)
+    return str(error.value)
+
+
+LARGE = ("densenet121", "mobilenet_v2", "resnet50", "vgg11")
+
+
+@pytest.mark.parametrize("name", [pytest.param(one, marks=[pytest.mark.slow] * (one in LARGE)) for one in MODELS])
+def test_a_small_network_of_a_paper_is_the_same(name):
+    torch.manual_seed(1)
+    module = MODELS[name].make(**MODELS[name].small)
+    network, difference = imported(module, MODELS[name].small_input)
+    assert difference < TOLERANCE
+    assert network.architecture.parameter_count() == sum(parameter.numel() for parameter in module.parameters())
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("name", MODELS)
+def test_a_network_of_a_paper_has_its_parameters_and_is_the_same(name):
+    torch.manual_seed(1)
+    network, difference = imported(MODELS[name].make(), MODELS[name].input_shape)
+    assert network.architecture.parameter_count() == MODELS[name].parameters
+    assert difference < TOLERANCE
+    print(f"{name}: {MODELS[name].parameters:,} parameters, largest difference {difference:.1e}")
+
+
+WORDS = {
+    "a loop over data": "line 18: PyTorch can't trace the module: what it computes next depends on values",
+    "a branch on a tensor's value": "line 33: PyTorch can't trace the module: what it computes next depends on values",
+    "an in-place assignment to a view": "changes a tensor in place through a view",
+    "a gradient of its own": "sign is computed by no layer",
+    "a layer used twice": "shared (Linear): linear uses shared.weight, as shared does",
+    "a tied parameter": "layers share no arrays",
+    "an LSTM": "lstm (LSTM): lstm is computed by no layer",
+    "a dilated convolution": "conv (Conv2d): conv2d has a dilation of [2, 2]; allowed: 1",
+    "a rectangular kernel": "a window of 3 x 1; allowed: one number for all sides",
+    "a transposed convolution": "conv_transpose2d is computed by no layer",
+    "bilinear upsampling": "upsample_bilinear2d is computed by no layer",
+    "batch normalization without running statistics": "bn (BatchNorm2d): batch_norm has no moving_mean of its own",
+    "random noise": "randn_like is computed by no layer",
+    "dropout inside attention": "drops shares of attention; set its dropout to 0",
+    "two outputs": "returns 2 tensors; a network returns its logits alone",
+    "top k": "topk is computed by no layer",
+    "a Fourier transform": "fft_rfft2 is computed by no layer",
+}
+
+
+@pytest.mark.parametrize("name", UNSAYABLE)
+def test_what_no_layer_computes_is_named_with_its_line(name):
+    sentence = said(UNSAYABLE[name]())
+    assert WORDS[name] in sentence
+    assert name == "two outputs" or re.match(r"unsayable.py, line \d+", sentence)
+    assert "\n" not in sentence
+
+
+class Wrapped(nn.Module):
+    """A function of the image, between a convolution and a dense layer."""
+
+    def __init__(self, function, units=8, *modules):
+        super().__init__()
+        self.conv, self.fc, self.function = nn.Conv2d(3, 8, 3, padding=1), nn.Linear(units, 4), function
+        self.inner = nn.ModuleList(modules)
+
+    def forward(self, x):
+        return self.fc(self.function(self, self.conv(x)))
+
+
+class Backward(torch.autograd.Function):
+    """ReLU whose gradient is twice as large."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.relu()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return 2 * gradient * (ctx.saved_tensors[0] > 0)
+
+
+def test_a_backward_pass_of_its_own_is_named():
+    sentence = said(Wrapped(lambda it, x: Backward.apply(x).mean((2, 3))))
+    assert re.search(r"the gradient of conv\.\w+ is another one than that of the layer conv", sentence)
+
+
+def test_a_module_that_evaluates_otherwise_is_refused():
+    module = Wrapped(lambda it, x: (x.relu() if it.training else x.tanh()).mean((2, 3)))
+    assert "in eval mode the module computes other layers than in training" in said(module)
+
+
+def test_an_unused_parameter_is_named():
+    assert "the parameter inner.0.weight takes no part" in said(
+        Wrapped(lambda it, x: x.mean((2, 3)), 8, nn.Linear(2, 2))
+    )
+
+
+def attended(it, x, causal=False):
+    """Attention whose queries, keys and values are parts of one product, in four heads."""
+    tokens = x.flatten(2).transpose(1, 2)
+    query, key, value = it.inner[0](tokens).view(len(x), -1, 3, 4, 2).permute(2, 0, 3, 1, 4)
+    attended = F.scaled_dot_product_attention(query, key, value, is_causal=causal)
+    return attended.transpose(1, 2).reshape(len(x), -1, 8)
+
+
+def by_hand(it, x):
+    """The same by products of matrices, as before PyTorch 2."""
+    tokens = x.flatten(2).transpose(1, 2)
+    query, key, value = (part.view(len(x), -1, 4, 2).transpose(1, 2) for part in it.inner[0](tokens).chunk(3, dim=-1))
+    shares = (query @ key.transpose(-2, -1) / 2**0.5).softmax(dim=-1)
+    return (shares @ value).transpose(1, 2).flatten(2).mean(1)
+
+
+def squeezed(it, x):
+    """Channels that are multiplied by what their means give."""
+    gates = torch.sigmoid(it.inner[0](x.mean((2, 3), keepdim=True).flatten(1)))
+    return F.adaptive_avg_pool2d(x * gates[..., None, None], 1)
+
+
+IDIOMS = {
+    "fused attention": Wrapped(lambda it, x: attended(it, x)[:, -1], 8, nn.Linear(8, 24)),
+    "causal attention": Wrapped(lambda it, x: attended(it, x, causal=True).mean(1), 8, nn.Linear(8, 24)),
+    "attention by hand": Wrapped(by_hand, 8, nn.Linear(8, 24)),
+    "attention of PyTorch, with its shares": Wrapped(
+        lambda it, x: it.inner[0](*[x.flatten(2).transpose(1, 2)] * 3)[0].mean(1), 8,
+        nn.MultiheadAttention(8, 2, batch_first=True),
+    ),
+    "squeeze and excitation": Wrapped(lambda it, x: squeezed(it, x).flatten(1), 8, nn.Linear(8, 8)),
+    "halves of channels": Wrapped(lambda it, x: torch.mul(*x.chunk(2, 1)).mean((2, 3)), 4),
+    "log-softmax": nn.Sequential(nn.Flatten(), nn.Linear(192, 5), nn.LogSoftmax(1)),
+    "in place": Wrapped(lambda it, x: F.relu6(x, inplace=True).add_(x).flatten(1), 512),
+    "groups": Wrapped(lambda it, x: F.silu(it.inner[0](x)).mean([-1, -2]), 8, nn.GroupNorm(4, 8)),
+    "channels last": Wrapped(
+        lambda it, x: F.gelu(it.inner[0](x.permute(0, 2, 3, 1)), approximate="tanh").permute(0, 3, 1, 2).flatten(1),
+        512,
+        nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 8)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IDIOMS)
+def test_what_people_write_is_the_same(name):
+    assert imported(IDIOMS[name])[1] < TOLERANCE
+
+
+def test_token_ids_and_positions():
+    class Words(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.places, self.fc = nn.Embedding(11, 6), nn.Embedding(7, 6), nn.Linear(6, 2)
+
+        def forward(self, ids):
+            return self.fc((self.words(ids) + self.places(torch.arange(7))).mean(1))
+
+    network, difference = imported(Words(), (7,), torch.randint(0, 11, (SAMPLES, 7)))
+    assert difference < TOLERANCE
+    assert [node.op for node in network.architecture.nodes] == [
+        "Embedding", "PositionEmbedding", "GlobalAvgPool1D", "Dense",
+    ]  # fmt: skip
+    assert "vocabulary_size=11" in network_file(network, "a test")
+
+
+def changed(rule, op, **attributes):
+    """A rule that gives the layer of an op other attributes."""
+
+    def faulty(net, *arguments, **named):
+        true = net.add
+        with mock.patch.object(net, "add", lambda kind, *inputs, **own: true(
+            kind, *inputs, **own | (attributes if kind == op else {})
+        )):  # fmt: skip
+            return rule(net, *arguments, **named)
+
+    return faulty
+
+
+NORMED = nn.BatchNorm2d(8), nn.LayerNorm(8), nn.GroupNorm(2, 8)
+FAULTS = {
+    "epsilon": ("batch_norm", "BatchNorm", {"epsilon": 1e-3}, lambda it, x: it.inner[0](x)),
+    "decay": ("batch_norm", "BatchNorm", {"decay": 0.8}, lambda it, x: it.inner[0](x)),
+    "groups": ("group_norm", "GroupNorm", {"groups": 4}, lambda it, x: it.inner[2](x)),
+    "tanh": ("gelu", "GELU", {"approximate": 1}, lambda it, x: F.gelu(x)),
+    "ceil": ("max_pool2d", "MaxPool2D", {"ceil": 1}, lambda it, x: F.max_pool2d(x, 3, 2)),
+    "padding": ("avg_pool2d", "AvgPool2D", {"padding": 1}, lambda it, x: F.avg_pool2d(x, 3, 2)),
+    "channels": ("chunk", "SliceChannels", {"start": 0, "stop": 4}, lambda it, x: torch.cat(x.chunk(2, 1), 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_wrong_rule_is_found_at_its_module(name):
+    operation, op, attributes, function = FAULTS[name]
+    used = {"batch_norm": [NORMED[0]], "group_norm": [nn.Identity(), nn.Identity(), NORMED[2]]}.get(operation, [])
+    module = Wrapped(lambda it, x: function(it, x).mean((2, 3)), 8, *used)
+    assert imported(module)[1] < TOLERANCE
+    with mock.patch.dict(rules.RULES, {operation: changed(rules.RULES[operation], op, **attributes)}):
+        sentence = said(module)
+    words = {"decay": "running statistics of inner.0", "ceil": "gives another shape than the layer"}
+    words |= {"padding": words["ceil"]}
+    assert words.get(name, "computes other values than the module") in sentence
+    assert name == "decay" or re.match(r"test_imports.py, line \d+", sentence)
+
+
+def test_the_file_holds_the_network_and_names_what_torch_draws_otherwise():
+    torch.manual_seed(1)
+    module = nn.Sequential(nn.Conv2d(3, 40, 3), nn.BatchNorm2d(40), nn.ReLU(), nn.Flatten(), nn.Linear(1440, 4))
+    nn.init.normal_(module[4].weight, std=0.5)
+    network, _ = imported(module)
+    text = network_file(network, "my_model.py:make")
+    ast.parse(text)
+    values = {}
+    exec(compile(text, "it_network.py", "exec"), values)
+    recipe = values["RECIPE"]
+    assert recipe.architecture(IMAGE, 4) == network.architecture
+    assert otherwise_drawn(network, initial_weights(network, module)) == ["4.weight"]

@@ -1,0 +1,93 @@
+"""The user's own recipes: read from files, kept in the plan as data."""
+
+import json
+
+import pytest
+
+from trainmark.config.load import load_config
+from trainmark.errors import ConfigError, DataError
+from trainmark.plan.jobs import make_plan
+from trainmark.plan.plan_file import read_plan
+from trainmark.recipes import own
+from trainmark.recipes.catalogue import RECIPES
+
+FILE = """
+from trainmark.networks.graph import chain
+from trainmark.recipes.recipe import InputTransform, Optimizer, Recipe
+
+
+def linear(input_shape, classes):
+    return chain("linear", input_shape, [("flatten", "Flatten", {}), ("fc", "Dense", {"units": classes})])
+
+
+RECIPE = Recipe(
+    name="linear", architecture=linear, input_shape=(1, 28, 28), initializer="torch",
+    optimizer=Optimizer("momentum_sgd", 0.1, (("momentum", 0.9),)), batch_size=50, input=InputTransform(),
+    evaluated_splits=("test",), published_parameters=7_850, published_classes=10, source="a test",
+)
+"""
+EXPERIMENT = {"recipes": ["linear"], "datasets": ["digits"], "frameworks": ["chainer", "flax"], "devices": ["cpu"]}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """The working directory, in which own.py has a recipe."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(FILE)
+    yield tmp_path
+    own.register(())
+
+
+def planned():
+    return make_plan(*load_config([], {"networks": ["own.py"], "experiments": {"e": EXPERIMENT}}))
+
+
+def test_a_plan_holds_a_recipe_as_data_and_needs_no_file(folder):
+    plan = planned()
+    written = RECIPES["linear"]
+    (folder / "own.py").unlink()
+    (folder / "plan.json").write_text(json.dumps(plan))
+    own.register(())
+    assert "linear" not in RECIPES
+    read_plan(folder / "plan.json")
+    recipe = RECIPES["linear"]
+    assert recipe.architecture((1, 28, 28), 10) == written.architecture((1, 28, 28), 10)
+    values = [{**vars(one), "architecture": None} for one in (recipe, written)]
+    assert values[0] == values[1]
+    assert own.own_values(recipe) == own.own_values(written)
+    with pytest.raises(DataError, match=r"no network linear for inputs of the shape \(1, 8, 8\) and 10 classes"):
+        recipe.architecture((1, 8, 8), 10)
+
+
+def test_an_edit_trains_again_if_it_changes_the_network_or_the_recipe(folder):
+    before = planned()["records"]
+    (folder / "own.py").write_text(FILE + "# a comment")
+    assert planned()["records"] == before
+    for edited in (
+        FILE.replace('"flatten", "Flatten"', '"flat", "Flatten"'),
+        FILE.replace("batch_size=50", "batch_size=25"),
+    ):
+        (folder / "own.py").write_text(edited)
+        assert not set(planned()["records"].values()) & set(before.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "networks: own.py does not exist in"),
+        ("import nothing_of_this_name", "networks: own.py, line 1: "),
+        ("def f(:", "networks: own.py, line 1: "),
+        ("x = 1", "has no recipe; assign one to a name"),
+        (FILE.replace('name="linear"', 'name="imdb-cnn"'), "a recipe imdb-cnn, a name that is taken"),
+        (FILE.replace('name="linear"', 'name="My_Net"'), "a recipe 'My_Net'; allowed: lower-case letters"),
+        (FILE.replace("7_850", "7_851"), "its network has 7,850 parameters, and its published_parameters are 7,851"),
+        (FILE.replace("1, 28, 28", "1, 8, 8").replace("7_850", "650"), "takes inputs of 1 x 8 x 8"),
+    ],
+)
+def test_a_file_that_is_wrong_is_named(folder, text, words):
+    (folder / "own.py").unlink()
+    if text:
+        (folder / "own.py").write_text(text)
+    with pytest.raises(ConfigError) as error:
+        planned()
+    assert words in str(error.value)

@@ -1,0 +1,335 @@
+"""Makes a graph of layers of a torch.nn.Module, from the operations that torch.export records."""
+
+import logging
+import operator
+import re
+import site
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from trainmark.errors import ConfigError
+from trainmark.importing.axes import Unsayable, Value, canonical
+from trainmark.importing.rules import RULES, Constant, flattened
+from trainmark.networks.graph import Architecture, Graph
+from trainmark.networks.ops import Shape
+
+SAMPLES = 3
+"""Number of samples with which a module is traced; more than one, as normalisation needs."""
+
+LIBRARY = [str(Path(torch.__file__).parent), *site.getsitepackages(), f"{sys.prefix}/lib/python"]
+"""Beginnings of the paths of files that are not the user's."""
+
+
+@torch.library.custom_op("trainmark::local_response_norm", mutates_args=())  # type: ignore[untyped-decorator]
+def _local_response_norm(
+    input: torch.Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> torch.Tensor:
+    """Stand for the operations of which torch.export would make it, which no rule has."""
+    return torch.empty_like(input)
+
+
+_local_response_norm.register_fake(lambda input, *_, **__: torch.empty_like(input))
+
+
+@dataclass(frozen=True)
+class Array:
+    """Where an array of a layer comes from. index: for each value, its place in the flat parameter or buffer."""
+
+    source: str
+    index: np.ndarray
+
+    def of(self, parameter: torch.Tensor) -> np.ndarray:
+        """Return the array of this value, or gradient, of the parameter."""
+        taken: np.ndarray = parameter.detach().numpy().reshape(-1)[self.index]
+        return taken
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A network that was imported.
+
+    arrays: of the layers, by name, such as "conv1.kernel".
+    values: the output of each node as a tensor of the module, by the operation that computes it; where: the place of
+        that in the user's file, and its module.
+    program: what torch.export recorded. log_probabilities: whether the module takes a log-softmax of its logits.
+    """
+
+    architecture: Architecture
+    arrays: dict[str, Array]
+    values: dict[str, Value]
+    where: dict[str, str]
+    program: Any
+    log_probabilities: bool
+
+
+@dataclass(frozen=True)
+class Broken:
+    """The result of an operation that no layer computes. It matters only if the output depends on it."""
+
+    reason: str
+
+
+@contextmanager
+def _kept_whole() -> Iterator[None]:
+    """Let torch.export record a local response normalisation as one operation."""
+    with mock.patch.object(F, "local_response_norm", torch.ops.trainmark.local_response_norm):
+        yield
+
+
+def traced(module: torch.nn.Module, inputs: torch.Tensor) -> Any:
+    """Return the program of a module in training. Raises ConfigError if torch.export can't record it."""
+    try:
+        logging.disable()  # of the ways in which a tensor's values decide what is computed
+        with _kept_whole(), redirect_stderr(StringIO()):
+            return torch.export.export(module.train(), (inputs,))
+    except Exception as error:  # the user's code, or what torch.export says of it
+        reason = _first_line(error)
+        place = _users_line(f"{error}\n{_frames(error)}")
+        raise ConfigError(f"{_quoted(place)}PyTorch can't trace the module: {reason}") from error
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _first_line(error: Exception) -> str:
+    if type(error).__name__ in ("GuardOnDataDependentSymNode", "UserError", "PendingUnbackedSymbolNotFound"):
+        return "what it computes next depends on values of a tensor; a network has the same layers for all inputs"
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def _frames(error: BaseException) -> str:
+    lines, frame = [], error.__traceback__
+    while frame:
+        lines.append(f'File "{frame.tb_frame.f_code.co_filename}", line {frame.tb_lineno}')
+        frame = frame.tb_next
+    return "\n".join(lines)
+
+
+def _users_line(trace: str) -> str:
+    """Return the last place in a stack that lies in the user's code: "model.py, line 12"."""
+    own = Path(__file__).parents[2]
+    found = [
+        f"{Path(file).name}, line {line}"
+        for file, line in re.findall(r'File "([^"]+)", line (\d+)', trace)
+        if not file.startswith((*LIBRARY, str(own), "<"))
+    ]
+    return found[-1] if found else ""
+
+
+def _quoted(place: str) -> str:
+    return f"{place}: " if place else ""
+
+
+class Builder:
+    """Builds the graph, one operation after the other; the `Network` of rules."""
+
+    def __init__(self, program: Any, input_shape: Shape) -> None:
+        self.samples, self.result = SAMPLES, ()
+        self._program, self._graph = program, Graph(input_shape)
+        self._operands: dict[Any, Any] = {}
+        self._uses: dict[str, str] = {}
+        self._names: set[str] = {"input"}
+        self.arrays: dict[str, Array] = {}
+        self.values: dict[str, Value] = {}
+        self.where: dict[str, str] = {}
+        self.log_probabilities: Any = None
+        self._sequences: dict[str, str] = {}
+        self._module, self._latest = ("", False), ""
+
+    # --- as rules see it --------------------------------------------------------------------------------------------
+
+    def add(self, op: str, *inputs: Value, **attributes: float) -> tuple[str, Shape]:
+        """See `rules.Network`."""
+        if op == "Sequence" and (made := self._sequences.get(inputs[0].node)):
+            return made, self._graph.shape(made)
+        module, is_layer = self._module
+        name = (
+            module if is_layer and op not in ("Flatten", "Sequence") else "_".join(filter(None, [module, op.lower()]))
+        )
+        count = 2
+        while name in self._names:
+            name, count = f"{name.rstrip('0123456789').rstrip('_')}_{count}", count + 1
+        self._names.add(name)
+        if op == "Sequence":
+            self._sequences[inputs[0].node] = name
+        self._graph.add(name, op, after=tuple(value.node for value in inputs), **attributes)
+        return name, self._graph.shape(name)
+
+    def take(self, node: str, role: str, source: Constant, index: Any) -> None:
+        """See `rules.Network`."""
+        places = np.asarray(index)
+        assert source.source is not None
+        taken = np.zeros(self._sizes[source.source], bool)
+        taken[places] = True
+        if places.size != taken.size or not taken.all():
+            raise Unsayable(f"takes a part of {source.source}, or some of its values twice")
+        if source.source in self._uses:
+            raise Unsayable(f"uses {source.source}, as {self._uses[source.source]} does; layers share no arrays")
+        self._uses[source.source] = node
+        self.arrays[f"{node}.{role}"] = Array(source.source, places)
+
+    # --- the walk ---------------------------------------------------------------------------------------------------
+
+    def build(self, name: str) -> Imported:
+        """Return the network. Raises ConfigError with the first operation that no layer computes."""
+        self._start()
+        output: Any = None
+        for node in self._program.graph.nodes:
+            if node.op == "call_function":
+                self._operands[node] = self._operated(node)
+            elif node.op == "output":
+                output = node.args[0]
+        self._check_output(output)
+        unused = [one for one in self._program.graph_signature.parameters if one not in self._uses]
+        if unused:
+            raise ConfigError(f"the parameter {unused[0]} takes no part in the output; remove it from the module")
+        architecture = self._graph.architecture(name)
+        is_log = self.log_probabilities is not None
+        return Imported(architecture, self.arrays, self.values, self.where, self._program, is_log)
+
+    def _start(self) -> None:
+        signature, state = self._program.graph_signature, {**self._program.state_dict, **self._program.constants}
+        sources = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+        sources |= signature.inputs_to_lifted_tensor_constants
+        self._sizes = {name: tensor.numel() for name, tensor in state.items()}
+        for node in self._program.graph.nodes:
+            if node.op != "placeholder":
+                continue
+            if node.name in sources:
+                tensor, index = state[sources[node.name]], None
+                if node.name not in signature.inputs_to_lifted_tensor_constants:
+                    index = torch.arange(tensor.numel()).reshape(tensor.shape)
+                self._operands[node] = Constant(tensor.detach(), sources[node.name], index)
+            else:
+                self._operands[node] = canonical(SAMPLES, "input", self._graph.shape("input"))
+
+    def _check_output(self, outputs: Any) -> None:
+        """Raise ConfigError unless the module returns the output of the last layer, as logits."""
+        if len(outputs) != 1:
+            raise ConfigError(f"the module returns {len(outputs)} tensors; a network returns its logits alone")
+        value = self._operands[outputs[0]]
+        if isinstance(value, Broken):
+            raise ConfigError(value.reason)
+        if self.log_probabilities not in (None, outputs[0]):
+            place = self.where[self.log_probabilities.name]
+            raise ConfigError(f"{place}: log_softmax is no layer; allowed: of the output")
+        if not isinstance(value, Value) or value.factor != 1 or len(value.dimensions) != 2:
+            raise ConfigError("the module returns no logits (samples, classes)")
+        value = flattened(self, value)
+        if value.node != self._graph.last:
+            raise ConfigError("the module computes layers whose results it does not return")
+
+    def _operated(self, node: Any) -> Any:
+        """Return the result of an operation: of a rule or, if no operand depends on the input, of PyTorch."""
+        values = [self._operands[one] for one in node.all_input_nodes]
+        broken = next((value for value in values if isinstance(value, Broken)), None)
+        if broken:
+            return broken
+        if node.target is operator.getitem:
+            return self._operands[node.args[0]][node.args[1]]
+        if all(isinstance(value, Constant) for value in values):
+            return self._computed(node)
+        name = node.target._schema.name.partition("::")[2]
+        self._latest = self.where[node.name] = _place(node)
+        path, kind = _module_of(node)
+        is_layer = kind.startswith("torch.nn.") and not kind.endswith(".MultiheadAttention")
+        self._module = path.replace(".", "_"), is_layer
+        self.result = _shape_of(node.meta["val"])
+        try:
+            result = self._by_rule(name, node)
+        except (Unsayable, ValueError) as error:
+            said = re.sub(r"^layer '\w+':? ?", "", str(error))
+            result = Broken(f"{self.where[node.name]}: {name.rstrip('_')} {said}")
+        if name.endswith("_"):
+            self._changed_in_place(node.args[0], result)
+        if isinstance(result, Value) and result.factor == 1:
+            self.values[node.name] = result
+        return result
+
+    def _changed_in_place(self, node: Any, result: Any) -> None:
+        """Let what names a tensor name its new value from now on, and refuse what it was a view of."""
+        self._operands[node] = result
+        while node.op == "call_function" and node.target.is_view:
+            node = node.args[0]
+            self._operands[node] = Broken(f"{self._latest}: changes a tensor in place through a view of it")
+
+    def _by_rule(self, name: str, node: Any) -> Any:
+        if name in ("log_softmax", "special_log_softmax"):
+            self.log_probabilities = node
+            return self._operands[node.args[0]]
+        rule = RULES.get(name) or RULES.get(name.rstrip("_"))
+        if rule is None:
+            raise Unsayable("is computed by no layer")
+        args, kwargs = _with_operands((node.args, node.kwargs), self._operands)
+        try:
+            result = rule(self, *args, **kwargs)
+            if isinstance(result, Value) and result.sizes != [*self.result]:
+                raise Unsayable("gives another shape than the layer")
+            return result
+        except (AttributeError, TypeError, IndexError) as error:
+            raise Unsayable("is used in a way that no layer has") from error
+
+    def _computed(self, node: Any) -> Any:
+        """Return what an operation on constants gives, and which values of a parameter it moved where."""
+        args, kwargs = node.args, node.kwargs
+        kwargs = {key: value for key, value in kwargs.items() if key != "device"}
+        held = {one: operand for one, operand in self._operands.items() if isinstance(operand, Constant)}
+        in_place = node.target._schema.is_mutable
+        tensor = _computed_with(node.target, args, kwargs, {one: each.tensor.clone() for one, each in held.items()})
+        sources = [held[one] for one in node.all_input_nodes if held[one].places is not None]
+        index = None
+        if len(sources) == 1 and not in_place and isinstance(tensor, torch.Tensor):
+            name = node.target._schema.name.partition("::")[2]
+            if RULES.get(name) in VIEWS or name in ("expand", "embedding", "index_select"):
+                moved = {one: each.tensor if each.places is None else each.places for one, each in held.items()}
+                index = _computed_with(node.target, args, kwargs, moved)
+        if isinstance(tensor, tuple | list):
+            return [Constant(one) for one in tensor]
+        return Constant(tensor, sources[0].source if index is not None else None, index)
+
+
+def _module_of(node: Any) -> tuple[str, str]:
+    """Return the path and the type of the innermost module that an operation belongs to."""
+    stack = list(node.meta.get("nn_module_stack", {}).values())
+    path, kind = stack[-1] if stack else ("", "")
+    return path, str(kind)
+
+
+def _place(node: Any) -> str:
+    """Return where an operation is: "model.py, line 12, conv1 (Conv2d)"."""
+    path, kind = _module_of(node)
+    name = kind.rpartition(".")[2]
+    line = _users_line(node.meta.get("stack_trace") or "")
+    return ", ".join(filter(None, [line, f"{path} ({name})" if path else name]))
+
+
+VIEWS = [RULES[name] for name in ("view", "permute", "transpose", "movedim", "t", "contiguous", "slice", "select")]
+"""Rules of operations that move values and change none."""
+
+
+def _shape_of(value: Any) -> Any:
+    return [_shape_of(one) for one in value] if isinstance(value, tuple | list) else tuple(value.shape)
+
+
+def _with_operands(arguments: Any, operands: Mapping[Any, Any]) -> Any:
+    """Return arguments with the operands in the place of the nodes of torch.fx, also inside of lists."""
+    if isinstance(arguments, torch.fx.Node):
+        return operands[arguments]
+    if isinstance(arguments, dict):
+        return {key: _with_operands(value, operands) for key, value in arguments.items()}
+    if isinstance(arguments, tuple | list):
+        return [_with_operands(value, operands) for value in arguments]
+    return arguments
+
+
+def _computed_with(target: Any, args: Any, kwargs: Any, operands: Mapping[Any, Any]) -> Any:
+    return target(*_with_operands(list(args), operands), **_with_operands(dict(kwargs), operands))

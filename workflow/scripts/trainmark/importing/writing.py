@@ -1,0 +1,110 @@
+"""Writes an imported network as a file of the user's own, with its recipe and its initial weights."""
+
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainmark.files.whole import write_text, written_whole
+from trainmark.importing.network import Imported
+from trainmark.networks.graph import Architecture
+from trainmark.networks.ops import OPS, Node
+from trainmark.recipes.initial_weights import Weights, draw_initial_weights
+
+FILE = '''"""The network of {source}, imported by import_network.py. The file is yours: edit it as you like."""
+
+from trainmark.networks.graph import Architecture, Graph
+from trainmark.networks.ops import Shape
+from trainmark.recipes.recipe import InputTransform, Optimizer, Recipe
+
+
+def {function}(input_shape: Shape, classes: int) -> Architecture:
+    """The network of {source}."""
+    graph = Graph(input_shape)
+{layers}
+    return graph.architecture("{name}")
+
+
+RECIPE = Recipe(
+    name="{name}",
+    architecture={function},
+    input_shape={input_shape},
+    initializer="torch",  # as torch.nn draws its layers
+    optimizer=Optimizer("momentum_sgd", 0.01, (("momentum", 0.9),)),  # learning rate and constants
+    batch_size=32,
+    input={input}
+    evaluated_splits=("test",),
+    published_parameters={parameters:_},
+    published_classes={classes},
+    source="{source}",
+{vocabulary})
+'''
+
+
+def network_file(imported: Imported, source: str) -> str:
+    """Return the text of the file. source: the user's file and what makes the module in it."""
+    architecture = imported.architecture
+    name, shapes = architecture.name, architecture.shapes()
+    tokens = architecture.takes_tokens
+    vocabulary = max((node.integer("vocabulary") for node in architecture.nodes if node.op == "Embedding"), default=0)
+    (classes,) = shapes[architecture.output]
+    return FILE.format(
+        name=name,
+        function=name.replace("-", "_"),
+        layers="\n".join(_layers(architecture, classes)),
+        input_shape=architecture.input_shape,
+        input="None,  # token ids" if tokens else "InputTransform(),  # pixels as numbers from 0 to 1",
+        parameters=architecture.parameter_count(),
+        classes=classes,
+        source=source,
+        vocabulary=f"    vocabulary_size={vocabulary},\n" if tokens else "",
+    )
+
+
+def _layers(architecture: Architecture, classes: int) -> Iterator[str]:
+    previous = "input"
+    for node in architecture.nodes:
+        after = "" if node.inputs == (previous,) else f", after={_inputs(node)}"
+        defaults = OPS[node.op].attributes
+        attributes = {
+            name: f"{value:g}" if float(f"{value:g}") == value else repr(value)
+            for name, value in ((name, node.attributes[name]) for name in defaults)
+            if value != defaults[name].default
+        }
+        if node.name == architecture.output and node.op == "Dense":
+            attributes["units"] = "classes"
+        written = "".join(f", {name}={value}" for name, value in attributes.items())
+        yield f'    graph.add("{node.name}", "{node.op}"{after}{written})'
+        previous = node.name
+
+
+def _inputs(node: Node) -> str:
+    quoted = [f'"{name}"' for name in node.inputs]
+    return quoted[0] if len(quoted) == 1 else f"({', '.join(quoted)})"
+
+
+def otherwise_drawn(imported: Imported, weights: Weights) -> list[str]:
+    """Return the arrays whose initial values torch's defaults would hardly give, by their names in the module.
+
+    Compared are mean and standard deviation, up to five standard errors. A few drawn values tell nothing.
+    """
+    found = []
+    for name, drawn in draw_initial_weights(imported.architecture, "torch", (1, 1)).items():
+        values, spread = weights[name], float(drawn.std())
+        if spread and drawn.size < 64:
+            continue
+        error = 5 * spread / np.sqrt(prod(values.shape))
+        moments = abs(values.std() - spread), abs(values.mean() - drawn.mean())
+        if max(moments) > error + 0.02 * spread + 1e-6:
+            found.append(imported.arrays[name].source)
+    return found
+
+
+def write(imported: Imported, weights: Weights, source: str, out: Path) -> None:
+    """Write the network's file and, beside it, the initial weights (.npz), float32."""
+    stored: dict[str, Any] = {name: array.astype(np.float32) for name, array in weights.items()}
+    with written_whole(out.with_suffix(".npz")) as part, part.open("wb") as stream:
+        np.savez(stream, **stored)
+    write_text(out, network_file(imported, source))
