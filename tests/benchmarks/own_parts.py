@@ -9,13 +9,14 @@ but Chainer and TensorFlow, and none has the rule rmsprop_warmup of the ImageNet
 import os
 import statistics
 from collections.abc import Callable
+from functools import partial
 from unittest import mock
 
 from loops import started
 from measuring import in_turn, parser_of, print_heading, print_row, seconds_of
 
 from trainmark.frameworks.registry import create_adapter, known_frameworks
-from trainmark.networks.graph import Architecture, chain
+from trainmark.networks.graph import Architecture, Graph, chain
 from trainmark.recipes.batch_order import epoch_feed
 from trainmark.recipes.initial_weights import draw_initial_weights
 from trainmark.recipes.recipe import Optimizer
@@ -41,6 +42,10 @@ LAYERS = {
     "LocalResponseNorm": ("LRN", {"n": 5, "k": 2.0, "alpha": 1e-4, "beta": 0.75}),
     "Pool2D, maximum": ("MaxPool2D", WINDOW),
     "Pool2D, average": ("AvgPool2D", WINDOW),
+    "Normalisation, layers": ("LayerNorm", {}),
+    "Normalisation, groups": ("GroupNorm", {"groups": 8}),
+    "GELU": ("GELU", {}),
+    "Attention": ("Attention", {"heads": 4}),
 }
 """Type and attributes of the layers, by part."""
 
@@ -48,6 +53,8 @@ LAYERS = {
 def layers_of_keras() -> dict[str, Callable]:
     """Return Keras's nearest layer by layer type, as entries of `keras_layers.LAYERS`."""
     import keras
+
+    from trainmark.frameworks import keras_layers
 
     def pooling(kind: type) -> Callable:
         return lambda node, rank: kind(
@@ -60,6 +67,10 @@ def layers_of_keras() -> dict[str, Callable]:
         ),
         "MaxPool2D": pooling(keras.layers.MaxPooling2D),
         "AvgPool2D": pooling(keras.layers.AveragePooling2D),
+        "LayerNorm": lambda node, rank: keras.layers.LayerNormalization(epsilon=1e-5, name=node.name),
+        "GroupNorm": lambda node, rank: keras.layers.GroupNormalization(8, epsilon=1e-5, name=node.name),
+        "GELU": lambda node, rank: keras.layers.Activation(partial(keras.ops.gelu, approximate=False), name=node.name),
+        "Attention": lambda node, rank: keras_layers.Operation(attention_of_keras, name=node.name),
     }
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
@@ -72,6 +83,14 @@ def layers_of_keras() -> dict[str, Callable]:
 
         layers["LRN"] = normalisation
     return layers
+
+
+def attention_of_keras(*inputs):
+    """Four heads by the function that Keras has for it."""
+    from keras import ops
+
+    in_heads = (ops.reshape(x, (-1, x.shape[1], 4, x.shape[2] // 4)) for x in inputs)
+    return ops.reshape(ops.dot_product_attention(*in_heads), (-1, *inputs[0].shape[1:]))
 
 
 def rules_of_keras() -> dict[str, Callable]:
@@ -90,6 +109,15 @@ def network(part: str) -> Architecture:
     if part in LAYERS:
         op, attributes = LAYERS[part]
         first = ("first", "Conv2D", {"filters": 64, "size": 1})  # so that gradients go through the layers
+        if op == "Attention":
+            graph = Graph((1, 14, 14))
+            graph.add(*first[:2], **first[2])
+            graph.add("sequence", "Sequence")
+            for i in range(5):
+                graph.add(f"layer{i}", op, after=(graph.last,) * 3, **attributes)
+            graph.add("f", "Flatten")
+            graph.add("d", "Dense", units=2)
+            return graph.architecture("layers")
         layers = [first, *((f"layer{i}", op, attributes) for i in range(5))]
         return chain("layers", (1, 28, 28), [*layers, ("f", "Flatten", {}), ("d", "Dense", {"units": 2})])
     return chain("head", (1, 32, 32), [("f", "Flatten", {}), ("d", "Dense", {"units": 1000})])
@@ -152,7 +180,16 @@ def theirs_of_flax(part: str) -> list | None:
     }
     if part in rules:
         return [mock.patch.dict(flax_optimizers.OPTIMIZERS, rules[part])]
-    return [mock.patch.dict(flax_layers.LAYERS, BatchNorm=normalisation)] if part == "BatchNorm" else None
+
+    def attention(node, shape: tuple, options: dict) -> Callable:
+        def compute(*inputs):
+            in_heads = (x.reshape(*x.shape[:2], 4, -1) for x in inputs)
+            return nnx.dot_product_attention(*in_heads).reshape(inputs[0].shape)
+
+        return compute
+
+    layers = {"BatchNorm": normalisation, "Attention": attention}
+    return [mock.patch.dict(flax_layers.LAYERS, {part: layers[part]})] if part in layers else None
 
 
 def theirs_of_keras(part: str) -> list | None:

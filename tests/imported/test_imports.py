@@ -175,6 +175,12 @@ def test_what_people_write_is_the_same(name):
     assert imported(IDIOMS[name])[1] < TOLERANCE
 
 
+def test_one_logit_becomes_the_two_of_a_softmax():
+    network, difference = imported(nn.Sequential(nn.Flatten(), nn.Linear(192, 1)))
+    assert difference < TOLERANCE
+    assert network.architecture.shapes()["binary_logits"] == (2,)
+
+
 def test_token_ids_and_positions():
     class Words(nn.Module):
         def __init__(self):

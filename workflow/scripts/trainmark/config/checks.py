@@ -464,7 +464,7 @@ def variant_findings(config: Mapping) -> Findings:
         settings = expanded({name: experiment})
         for first, second in combinations(variants, 2):
             pair = [settings[variant_name(name, variant)] for variant in (first, second)]
-            for recipe in filterfalse(_recipe_problem, experiment["recipes"]):
+            for recipe in filterfalse(lambda name: _recipe_problem(RECIPES[name]), experiment["recipes"]):
                 one, other = (_meant(RECIPES[recipe], variant) for variant in pair)
                 if (variants[first] or variants[second]) and not differing_settings(one, other):
                     cell = f"{second} " if grid else ""

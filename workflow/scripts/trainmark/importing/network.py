@@ -227,6 +227,8 @@ class Builder:
         value = flattened(self, value)
         if value.node != self._graph.last:
             raise ConfigError("the module computes layers whose results it does not return")
+        if value.shape == (1,):  # of a binary cross entropy
+            self._graph.add("binary_logits", "BinaryLogits")
 
     def _operated(self, node: Any) -> Any:
         """Return the result of an operation: of a rule or, if no operand depends on the input, of PyTorch."""

@@ -102,6 +102,9 @@ def _state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _logits(imported: Imported, output: torch.Tensor) -> torch.Tensor:
+    """Return what is compared: of two logits (0, z) the second one, if the module gives one logit z."""
+    if imported.architecture.nodes[-1].op == "BinaryLogits":
+        return output[:, -1:]
     return F.log_softmax(output, 1) if imported.log_probabilities else output
 
 
