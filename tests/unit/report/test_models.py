@@ -39,6 +39,24 @@ COUNTS = {
     "Concat": ((2, 3, 4), {}, 0),
     "Add": ((2, 3, 4), {}, 24),
     "BinaryLogits": ((1,), {}, 0),
+    "LayerNorm": ((2, 12), {}, 7 * 24),
+    "GroupNorm": ((2, 3, 4), {"groups": 2}, 7 * 24),
+    "LayerScale": ((2, 3, 4), {}, 24),
+    "ReLU6": ((2, 3, 4), {}, 2 * 24),
+    "GELU": ((2, 3, 4), {}, 5 * 24),
+    "SiLU": ((2, 3, 4), {}, 4 * 24),
+    "Sigmoid": ((2, 3, 4), {}, 3 * 24),
+    "Tanh": ((2, 3, 4), {}, 24),
+    "Softmax": ((2, 3, 4), {}, 3 * 24),
+    "GlobalAvgPool2D": ((3, 2, 3), {}, 18),
+    "GlobalAvgPool1D": ((3, 6), {}, 18),
+    "Sequence": ((2, 3, 4), {}, 0),
+    "ClassToken": ((2, 12), {}, 0),
+    "PositionEmbedding": ((2, 12), {}, 24),
+    "SelectToken": ((2, 12), {}, 0),
+    "SliceChannels": ((4, 6), {"stop": 2}, 0),
+    "Attention": ((4, 6), {"heads": 2}, 2 * 2 * (6 * 6 * 4) + 2 * 4 * (6 * 6)),
+    "Multiply": ((2, 3, 4), {}, 24),
 }
 """For each op: an input shape, attributes, and the expected number of operations."""
 
@@ -52,7 +70,7 @@ def only_layer(op):
 
 
 def test_every_op_is_tested_here():
-    assert list(COUNTS) == list(OPS)
+    assert {*COUNTS} == {*OPS}
 
 
 @pytest.mark.parametrize("op", COUNTS)
