@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from trainmark.errors import run_command
+from trainmark.errors import DataError, run_command
 from trainmark.machine.locks import cpus_beside_runs
 from trainmark.plan.code_digests import code_of_kind, digest, refuse_other_code
 from trainmark.plan.plan_file import add_plan, read_plan
@@ -22,8 +22,11 @@ def main() -> None:
     parser.add_argument("--traces", required=True, type=Path, nargs="+", help=traces_help)
     parser.add_argument("--out", required=True, type=Path, help="output: the certificate")
     arguments = parser.parse_args()
-    planned = read_plan(arguments.plan)["certificates"]["{experiment}/{recipe}/{dataset}".format_map(vars(arguments))]
-    refuse_other_code(digest("certify"), planned["made_by"])
+    planned = read_plan(arguments.plan)["certificates"]
+    group = "{experiment}/{recipe}/{dataset}".format_map(vars(arguments))
+    if group not in planned:
+        raise DataError(f"{arguments.plan} has no certificate {group}; it has {', '.join(planned) or 'none'}")
+    refuse_other_code(digest("certify"), planned[group]["made_by"])
     with cpus_beside_runs(1, f"certify {arguments.recipe}"):
         _certify(arguments)
 

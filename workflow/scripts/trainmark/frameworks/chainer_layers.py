@@ -64,7 +64,7 @@ class OwnArray(chainer.Link):
         return self._compute(x, getattr(self, self._role))
 
 
-def product(x: chainer.Variable, factor: chainer.Variable) -> chainer.Variable:
+def _product(x: chainer.Variable, factor: chainer.Variable) -> chainer.Variable:
     """Return the product with an array of the same shape, or with a value for each channel (..., channels)."""
     same = factor.shape == x.shape
     return x * (factor if same else F.broadcast_to(F.reshape(factor, (*factor.shape, *[1] * (x.ndim - 2))), x.shape))
@@ -133,7 +133,7 @@ LINKS: Mapping[str, Callable[[Node, Shape], chainer.Link]] = {
     "GroupNorm": lambda node, shape: L.GroupNormalization(
         node.integer("groups"), shape[0], eps=node.attributes["epsilon"]
     ),
-    "LayerScale": lambda node, shape: OwnArray("gamma", shape[:1], lambda x, gamma: product(x, gamma)),
+    "LayerScale": lambda node, shape: OwnArray("gamma", shape[:1], _product),
     "ClassToken": lambda node, shape: OwnArray("token", shape[:1], _class_token),
     "PositionEmbedding": lambda node, shape: OwnArray("positions", shape[::-1], _positions),
 }
@@ -161,7 +161,7 @@ FUNCTIONS: Mapping[str, Callable[..., chainer.Variable]] = {
     "SelectToken": lambda node, x: x[:, :, node.integer("position")],
     "SliceChannels": lambda node, x: x[:, node.integer("start") : node.integer("stop")],
     "Attention": attention,
-    "Multiply": lambda node, x, factor: product(x, factor),
+    "Multiply": lambda node, x, factor: _product(x, factor),
     "Concat": lambda node, *xs: F.concat(xs, axis=1),
     "Add": lambda node, *xs: F.add(*xs),
     "BinaryLogits": lambda node, x: F.concat((x.xp.zeros_like(x.array), x), axis=1),

@@ -53,38 +53,23 @@ class BatchNorm(nnx.Module):
         return self.scale[...] * jax.lax.rsqrt(variance + self.epsilon)
 
 
-class LayerScale(nnx.Module):
-    """A trained factor for each channel. Flax has no layer for it."""
+class OwnArray(nnx.Module):
+    """A layer with one array that Flax lacks.
 
-    def __init__(self, channels: int, dtype: str) -> None:
-        self.scale = nnx.Param(jnp.ones(channels, dtype))
+    name, shape: of the array. compute: function (inputs, array) -> output.
+    """
 
-    def __call__(self, inputs: jax.Array) -> jax.Array:
-        """Multiply by the factors."""
-        return inputs * self.scale[...]
-
-
-class ClassToken(nnx.Module):
-    """A trained vector before a sequence. Flax has no layer for it."""
-
-    def __init__(self, units: int, dtype: str) -> None:
-        self.token = nnx.Param(jnp.zeros(units, dtype))
+    def __init__(self, name: str, shape: Shape, compute: Callable, dtype: str) -> None:
+        self.name, self.compute = name, compute
+        setattr(self, name, nnx.Param(jnp.zeros(shape, dtype)))
 
     def __call__(self, inputs: jax.Array) -> jax.Array:
-        """Return (samples, length + 1, units)."""
-        token = jnp.broadcast_to(self.token[...], (len(inputs), 1, inputs.shape[-1]))
-        return jnp.concatenate([token, inputs], axis=1)
+        """Return the output."""
+        return self.compute(inputs, getattr(self, self.name)[...])
 
 
-class PositionEmbedding(nnx.Module):
-    """A trained vector that is added at each position. Flax has no layer for it."""
-
-    def __init__(self, shape: Shape, dtype: str) -> None:
-        self.positions = nnx.Param(jnp.zeros(shape, dtype))
-
-    def __call__(self, inputs: jax.Array) -> jax.Array:
-        """Add the vectors."""
-        return inputs + self.positions[...]
+def _class_token(inputs: jax.Array, token: jax.Array) -> jax.Array:
+    return jnp.concatenate([jnp.broadcast_to(token, (len(inputs), 1, len(token))), inputs], axis=1)
 
 
 def attention(query: jax.Array, key: jax.Array, value: jax.Array, /, heads: int, causal: bool) -> jax.Array:
@@ -189,7 +174,7 @@ LAYERS: Mapping[str, Callable[[Node, Shape, dict[str, Any]], Callable]] = {
     "GroupNorm": lambda node, shape, options: nnx.GroupNorm(
         shape[0], node.integer("groups"), epsilon=node.attributes["epsilon"], use_fast_variance=False, **options
     ),
-    "LayerScale": lambda node, shape, options: LayerScale(shape[0], options["dtype"]),
+    "LayerScale": lambda node, shape, options: OwnArray("scale", shape[:1], jnp.multiply, options["dtype"]),
     "ReLU": lambda node, shape, options: nnx.relu,
     "ReLU6": lambda node, shape, options: nnx.relu6,
     "GELU": lambda node, shape, options: partial(nnx.gelu, approximate=bool(node.attributes["approximate"])),
@@ -204,8 +189,8 @@ LAYERS: Mapping[str, Callable[[Node, Shape, dict[str, Any]], Callable]] = {
     "GlobalAvgPool2D": lambda node, shape, options: partial(jnp.mean, axis=(1, 2)),
     "GlobalAvgPool1D": lambda node, shape, options: partial(jnp.mean, axis=1),
     "Sequence": lambda node, shape, options: lambda inputs: inputs.reshape(len(inputs), -1, inputs.shape[-1]),
-    "ClassToken": lambda node, shape, options: ClassToken(shape[0], options["dtype"]),
-    "PositionEmbedding": lambda node, shape, options: PositionEmbedding(shape[::-1], options["dtype"]),
+    "ClassToken": lambda node, shape, options: OwnArray("token", shape[:1], _class_token, options["dtype"]),
+    "PositionEmbedding": lambda node, shape, options: OwnArray("positions", shape[::-1], jnp.add, options["dtype"]),
     "SelectToken": lambda node, shape, options: lambda inputs: inputs[:, node.integer("position")],
     "SliceChannels": lambda node, shape, options: (
         lambda inputs: inputs[..., node.integer("start") : node.integer("stop")]

@@ -154,7 +154,8 @@ def _class_token(input: torch.Tensor, token: torch.Tensor) -> torch.Tensor:
 
 
 def _product(input: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-    return input * factor[(..., *[None] * (input.dim() - factor.dim()))]
+    """Return the product with an array of the same shape, or with a value for each channel (..., channels)."""
+    return input * (factor if factor.dim() == input.dim() else factor[(..., *[None] * (input.dim() - 2))])
 
 
 MakeLayer = Callable[[Node, Shape], torch.nn.Module]
@@ -174,9 +175,7 @@ LAYERS: Mapping[str, MakeLayer] = {
         shape[0], node.attributes["epsilon"]
     ),
     "GroupNorm": lambda node, shape: torch.nn.GroupNorm(node.integer("groups"), shape[0], node.attributes["epsilon"]),
-    "LayerScale": lambda node, shape: OwnArray(
-        "gamma", shape[:1], lambda x, gamma: x * gamma.view(-1, *[1] * (x.dim() - 2))
-    ),
+    "LayerScale": lambda node, shape: OwnArray("gamma", shape[:1], _product),
     "ReLU": lambda node, shape: torch.nn.ReLU(),
     "ReLU6": lambda node, shape: torch.nn.ReLU6(),
     "GELU": lambda node, shape: torch.nn.GELU("tanh" if node.attributes["approximate"] else "none"),

@@ -5,6 +5,7 @@ import operator
 import re
 import site
 import sys
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
@@ -94,8 +95,8 @@ def traced(module: torch.nn.Module, inputs: torch.Tensor) -> Any:
             return torch.export.export(module.train(), (inputs,))
     except Exception as error:  # the user's code, or what torch.export says of it
         reason = _first_line(error)
-        place = _users_line(f"{error}\n{_frames(error)}")
-        raise ConfigError(f"{_quoted(place)}PyTorch can't trace the module: {reason}") from error
+        place = _users_line("\n".join([str(error), *traceback.format_tb(error.__traceback__)]))
+        raise ConfigError(f"{f'{place}: ' if place else ''}PyTorch can't trace the module: {reason}") from error
     finally:
         logging.disable(logging.NOTSET)
 
@@ -104,14 +105,6 @@ def _first_line(error: Exception) -> str:
     if type(error).__name__ in ("GuardOnDataDependentSymNode", "UserError", "PendingUnbackedSymbolNotFound"):
         return "what it computes next depends on values of a tensor; a network has the same layers for all inputs"
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
-
-
-def _frames(error: BaseException) -> str:
-    lines, frame = [], error.__traceback__
-    while frame:
-        lines.append(f'File "{frame.tb_frame.f_code.co_filename}", line {frame.tb_lineno}')
-        frame = frame.tb_next
-    return "\n".join(lines)
 
 
 def _users_line(trace: str) -> str:
@@ -123,10 +116,6 @@ def _users_line(trace: str) -> str:
         if not file.startswith((*LIBRARY, str(own), "<"))
     ]
     return found[-1] if found else ""
-
-
-def _quoted(place: str) -> str:
-    return f"{place}: " if place else ""
 
 
 class Builder:
@@ -282,12 +271,11 @@ class Builder:
 
     def _computed(self, node: Any) -> Any:
         """Return what an operation on constants gives, and which values of a parameter it moved where."""
-        args, kwargs = node.args, node.kwargs
-        kwargs = {key: value for key, value in kwargs.items() if key != "device"}
-        held = {one: operand for one, operand in self._operands.items() if isinstance(operand, Constant)}
+        args, kwargs = node.args, {key: value for key, value in node.kwargs.items() if key != "device"}
+        held = {one: self._operands[one] for one in node.all_input_nodes}
         in_place = node.target._schema.is_mutable
         tensor = _computed_with(node.target, args, kwargs, {one: each.tensor.clone() for one, each in held.items()})
-        sources = [held[one] for one in node.all_input_nodes if held[one].places is not None]
+        sources = [one for one in held.values() if one.places is not None]
         index = None
         if len(sources) == 1 and not in_place and isinstance(tensor, torch.Tensor):
             name = node.target._schema.name.partition("::")[2]

@@ -110,6 +110,15 @@ def _per_channel(net: Network, name: str, **arrays: object) -> None:
         net.take(name, role, source, source.places)
 
 
+def _layer(
+    net: Network, op: str, value: Value, arrays: Mapping[str, object] | None = None, **attributes: float
+) -> Value:
+    """Return the output of a layer with the dimensions of its input. arrays: those with a value for each channel."""
+    name, _shape = net.add(op, value, **attributes)
+    _per_channel(net, name, **(arrays or {}))
+    return replace(value, node=name)
+
+
 def convolution(
     net: Network, x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
     groups: int = 1,
@@ -174,9 +183,8 @@ def batch_norm(
         raise Unsayable("takes the channels in the second axis")
     if not training:
         raise Unsayable("has fixed statistics in training")
-    name, _shape = net.add("BatchNorm", value, epsilon=epsilon, decay=1 - momentum)
-    _per_channel(net, name, gamma=gamma, beta=beta, moving_mean=mean, moving_variance=variance)
-    return replace(value, node=name)
+    arrays = {"gamma": gamma, "beta": beta, "moving_mean": mean, "moving_variance": variance}
+    return _layer(net, "BatchNorm", value, arrays, epsilon=epsilon, decay=1 - momentum)
 
 
 def layer_norm(
@@ -186,9 +194,7 @@ def layer_norm(
     value = tokens(net, flattened(net, _value(x)))
     if len(sizes) != 1 or value.dimensions[-1] != value.axis("channels"):
         raise Unsayable("normalises other axes than that of the channels")
-    name, _shape = net.add("LayerNorm", value, epsilon=epsilon)
-    _per_channel(net, name, gamma=gamma, beta=beta)
-    return replace(value, node=name)
+    return _layer(net, "LayerNorm", value, {"gamma": gamma, "beta": beta}, epsilon=epsilon)
 
 
 def group_norm(
@@ -198,16 +204,13 @@ def group_norm(
     value = _value(x)
     if not value.is_canonical:
         raise Unsayable("takes the channels in the second axis")
-    name, _shape = net.add("GroupNorm", value, groups=groups, epsilon=epsilon)
-    _per_channel(net, name, gamma=gamma, beta=beta)
-    return replace(value, node=name)
+    return _layer(net, "GroupNorm", value, {"gamma": gamma, "beta": beta}, groups=groups, epsilon=epsilon)
 
 
 def local_response_norm(net: Network, x: Any, size: int, alpha: float, beta: float, k: float) -> Value:
     """LRN. PyTorch divides alpha by the number of channels of a window."""
     value = _canonical(x, 3, "an image (samples, channels, height, width)")
-    name, _shape = net.add("LRN", value, n=size, alpha=alpha / size, beta=beta, k=k)
-    return replace(value, node=name)
+    return _layer(net, "LRN", value, n=size, alpha=alpha / size, beta=beta, k=k)
 
 
 def embedding(net: Network, weight: Any, x: Any, padding_index: int = -1, *_: Any) -> Value | Constant:
@@ -233,16 +236,12 @@ def embedding(net: Network, weight: Any, x: Any, padding_index: int = -1, *_: An
 
 def elementwise(op: str, net: Network, x: Any, *_: Any, **__: Any) -> Value:
     """A layer that takes each value by itself."""
-    value = _value(x)
-    name, _shape = net.add(op, value)
-    return replace(value, node=name)
+    return _layer(net, op, _value(x))
 
 
 def gelu(net: Network, x: Any, approximate: str = "none") -> Value:
     """GELU."""
-    value = _value(x)
-    name, _shape = net.add("GELU", value, approximate=int(approximate == "tanh"))
-    return replace(value, node=name)
+    return _layer(net, "GELU", _value(x), approximate=int(approximate == "tanh"))
 
 
 def hardtanh(net: Network, x: Any, low: float = -1, high: float = 1) -> Value:
@@ -258,9 +257,7 @@ def dropout(net: Network, x: Any, rate: float, train: bool) -> Any:
         return x
     if isinstance(x, Scores):
         raise Unsayable("drops shares of attention; set its dropout to 0")
-    value = _value(x)
-    name, _shape = net.add("Dropout", value, rate=rate)
-    return replace(value, node=name)
+    return _layer(net, "Dropout", _value(x), rate=rate)
 
 
 def softmax(net: Network, x: Any, dim: int, *_: Any) -> Value | Scores:
@@ -271,8 +268,7 @@ def softmax(net: Network, x: Any, dim: int, *_: Any) -> Value | Scores:
     value = flattened(net, _value(x))
     if value.dimensions[dim] != value.axis("channels"):
         raise Unsayable("sums over another axis than that of the channels")
-    name, _shape = net.add("Softmax", value)
-    return replace(value, node=name)
+    return _layer(net, "Softmax", value)
 
 
 def max_pool(

@@ -355,6 +355,11 @@ def _flops_per_value(count: int) -> Callable[[Node, Shapes, Shape], int]:
     return lambda node, shapes, output: count * prod(output)
 
 
+def _pooled_over_all(rank: int) -> Op:
+    """Return a pooling over all positions of an input with so many axes."""
+    return Op(lambda node, shapes: shapes[0][:1], ranks=(rank,), flops=lambda node, shapes, output: prod(shapes[0]))
+
+
 OPS: Mapping[str, Op] = {
     "Flatten": Op(lambda node, shapes: (prod(shapes[0]),)),
     # Of a sequence or an image: of the channels at each position, as in Keras, Flax and torch.
@@ -430,15 +435,9 @@ OPS: Mapping[str, Op] = {
     # Chainer's max_pooling_2d covers the whole input (ceil); its average_pooling_2d does not.
     "MaxPool2D": Op(_window_shape, {**WINDOWS, "ceil": Attribute(FLAG, 1)}, ranks=(3,), flops=_window_flops),
     "AvgPool2D": Op(_window_shape, WINDOWS, ranks=(3,), flops=_window_flops),
-    "GlobalMaxPool1D": Op(
-        lambda node, shapes: shapes[0][:1], ranks=(2,), flops=lambda node, shapes, output: prod(shapes[0])
-    ),
-    "GlobalAvgPool2D": Op(
-        lambda node, shapes: shapes[0][:1], ranks=(3,), flops=lambda node, shapes, output: prod(shapes[0])
-    ),
-    "GlobalAvgPool1D": Op(
-        lambda node, shapes: shapes[0][:1], ranks=(2,), flops=lambda node, shapes, output: prod(shapes[0])
-    ),
+    "GlobalMaxPool1D": _pooled_over_all(2),
+    "GlobalAvgPool2D": _pooled_over_all(3),
+    "GlobalAvgPool1D": _pooled_over_all(2),
     # An image (channels, height, width) becomes the sequence of its positions, row by row.
     "Sequence": Op(lambda node, shapes: (shapes[0][0], prod(shapes[0][1:])), ranks=(3,)),
     # A trained vector before the sequence, and a trained vector added at each position (Dosovitskiy et al. 2020,
