@@ -128,11 +128,12 @@ for _name in ("dtype", "flags", "nbytes", "ndim", "shape", "size"):
     setattr(ndarray, _name, _attribute(_name))
 for _name in ("__bool__", "__float__", "__int__", "item"):
     setattr(ndarray, _name, _read(_name))
-for _name in ("argmax", "astype", "dot", "max", "mean", "reshape", "sum", "transpose", "var"):
+for _name in ("argmax", "astype", "dot", "max", "mean", "reshape", "squeeze", "sum", "swapaxes", "transpose", "var"):
     setattr(ndarray, _name, device_function(getattr(numpy.ndarray, _name)))
 
-NAMES = """add arange concatenate divide dot equal exp expand_dims log matmul maximum multiply not_equal ones_like
-reciprocal rollaxis sqrt square squeeze stack subtract tensordot zeros zeros_like"""
+NAMES = """add arange broadcast_arrays broadcast_to concatenate divide dot equal exp expand_dims full log matmul
+maximum mean multiply negative not_equal ones_like power reciprocal rollaxis sqrt square squeeze stack
+subtract tanh tensordot triu zeros zeros_like"""
 FUNCTIONS = {name: device_function(getattr(numpy, name)) for name in NAMES.split()}
 """Functions that do what numpy's do, by name: those that Chainer calls for our layers and its own example."""
 

@@ -19,6 +19,9 @@ PRELUDE = """
 typedef long ptrdiff_t;
 template <class T> T sqrt(T x) { return sizeof(T) == 4 ? __builtin_sqrtf(x) : __builtin_sqrt(x); }
 template <class T> T pow(T x, T y) { return sizeof(T) == 4 ? __builtin_powf(x, y) : __builtin_pow(x, y); }
+template <class T> T erf(T x) { return sizeof(T) == 4 ? __builtin_erff(x) : __builtin_erf(x); }
+template <class T> T exp(T x) { return sizeof(T) == 4 ? __builtin_expf(x) : __builtin_exp(x); }
+template <class T> T tanh(T x) { return sizeof(T) == 4 ? __builtin_tanhf(x) : __builtin_tanh(x); }
 template <class T> T max(T x, T y) { return x > y ? x : y; }
 template <class T> T min(T x, T y) { return x < y ? x : y; }
 template <class T> void atomicAdd(T* sum, T x) { *sum += x; }
@@ -151,10 +154,19 @@ class ElementwiseKernel(Kernel):
 
 
 class ReductionKernel(Kernel):
-    """A reduction of all elements to one."""
+    """A reduction of all elements to one, or of those along some axes (a tuple)."""
 
     def __init__(self, in_params, out_params, map_expr, reduce_expr, post_map_expr, identity, name="reduce_kernel"):
         dtype = out_params.split()[-2]
         steps = f"{{elements}} {dtype} b = {map_expr}; a = {reduce_expr};"
         loop = f"{dtype} a = {identity}; for (ptrdiff_t _j = 0; _j < _size; ++_j) {{ {steps} }} {post_map_expr};"
         super().__init__(parameters_of(in_params), parameters_of(out_params, whole=True), "_j", loop)
+
+    def __call__(self, *arguments, axis=None):
+        if axis is None:
+            return super().__call__(*arguments)
+        last = range(-len(axis), 0)
+        moved = [numpy.moveaxis(one._values, axis, last) for one in arguments]
+        kept = moved[0].shape[: -len(axis)]
+        parts = ([ndarray(one[index].copy()) for one in moved] for index in numpy.ndindex(*kept))
+        return ndarray(numpy.array([super(ReductionKernel, self).__call__(*part).get() for part in parts]).reshape(kept))

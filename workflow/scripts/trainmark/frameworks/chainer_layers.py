@@ -71,11 +71,17 @@ def _product(x: chainer.Variable, factor: chainer.Variable) -> chainer.Variable:
 
 
 def _class_token(x: chainer.Variable, token: chainer.Variable) -> chainer.Variable:
-    return F.concat((F.broadcast_to(token[:, np.newaxis], (len(x), len(token), 1)), x), axis=2)
+    return F.concat((F.broadcast_to(F.expand_dims(token, 1), (len(x), len(token), 1)), x), axis=2)
 
 
 def _positions(x: chainer.Variable, positions: chainer.Variable) -> chainer.Variable:
     return x + F.broadcast_to(F.transpose(positions), x.shape)
+
+
+def _part(x: chainer.Variable, axis: int, start: int, stop: int) -> chainer.Variable:
+    """Return a part along an axis. The gradient of Chainer's x[start:stop] is added value by value, which is slow."""
+    ends = [end for end in (start, stop) if 0 < end < x.shape[axis]]
+    return F.split_axis(x, ends, axis)[int(start > 0)] if ends else x
 
 
 def attention(node: Node, *inputs: chainer.Variable) -> chainer.Variable:
@@ -158,8 +164,8 @@ FUNCTIONS: Mapping[str, Callable[..., chainer.Variable]] = {
     "GlobalAvgPool2D": lambda node, x: F.mean(x, axis=(2, 3)),
     "GlobalAvgPool1D": lambda node, x: F.mean(x, axis=2),
     "Sequence": lambda node, x: F.reshape(x, (*x.shape[:2], -1)),
-    "SelectToken": lambda node, x: x[:, :, node.integer("position")],
-    "SliceChannels": lambda node, x: x[:, node.integer("start") : node.integer("stop")],
+    "SelectToken": lambda node, x: F.squeeze(_part(x, 2, node.integer("position"), node.integer("position") + 1), 2),
+    "SliceChannels": lambda node, x: _part(x, 1, node.integer("start"), node.integer("stop")),
     "Attention": attention,
     "Multiply": lambda node, x, factor: _product(x, factor),
     "Concat": lambda node, *xs: F.concat(xs, axis=1),
