@@ -169,4 +169,5 @@ class ReductionKernel(Kernel):
         moved = [numpy.moveaxis(one._values, axis, last) for one in arguments]
         kept = moved[0].shape[: -len(axis)]
         parts = ([ndarray(one[index].copy()) for one in moved] for index in numpy.ndindex(*kept))
-        return ndarray(numpy.array([super(ReductionKernel, self).__call__(*part).get() for part in parts]).reshape(kept))
+        reduced = [super(ReductionKernel, self).__call__(*part).get() for part in parts]
+        return ndarray(numpy.array(reduced).reshape(kept))
