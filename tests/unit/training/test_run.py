@@ -141,6 +141,7 @@ def train(tmp_path, monkeypatch):
         adapter, run=RUN, seed=1, code=CODE, kill_after=None, memory_limit_mib=None, keep_weights=True,
         measures_peak=False, **changes,
     ):  # fmt: skip
+        started = time.monotonic()  # before the CPUs are held, as in a process of its own
         if not measures_peak:  # it takes a second
             monkeypatch.setattr(run_module, "measure_peak", lambda *arguments: dict(PEAK))
         monkeypatch.setattr(run_module, "create_adapter", lambda name, threads, loop, ranks: adapter)
@@ -166,7 +167,7 @@ def train(tmp_path, monkeypatch):
             if kill_after == entry["epoch"]:
                 raise Killed
 
-        run_once.training = one = run_module.Training(run, recipe, job, PhaseTimes(time.monotonic()))
+        run_once.training = one = run_module.Training(run, recipe, job, PhaseTimes(started))
         record = one.train(epoch_done, lambda epoch, step: resumed.append(epoch), print)
         write_record(record, tmp_path / "record.json")
         read_record(tmp_path / "record.json")  # refuses a record that contradicts itself
