@@ -79,7 +79,7 @@ def main() -> None:
 
     from trainmark.importing.network import SAMPLES, Builder, traced
     from trainmark.importing.proof import initial_weights, prove
-    from trainmark.importing.writing import otherwise_drawn, write
+    from trainmark.importing.writing import write
 
     module = load_module(arguments.module)
     tokens = [one.num_embeddings for one in module.modules() if isinstance(one, torch.nn.Embedding)]
@@ -90,8 +90,7 @@ def main() -> None:
         inputs = torch.randn(SAMPLES, *arguments.input)
     imported = Builder(traced(module, inputs), arguments.input).build(name)
     difference = prove(imported, module, inputs)
-    weights = initial_weights(imported, module)
-    write(imported, weights, arguments.module, out)
+    write(imported, initial_weights(imported, module), arguments.module, out)
     count = imported.architecture.parameter_count()
     print(f"{name}: {count:,} parameters in {len(imported.architecture.nodes)} layers")
     print(
@@ -99,11 +98,8 @@ def main() -> None:
         f"(largest difference {difference:.1e})"
     )
     print(f"wrote {out}, and the module's initial weights as {out.with_suffix('.npz')}")
-    own = otherwise_drawn(imported, weights)
-    start = f"\n    initial_weights: {out.with_suffix('.npz')}" if own else ""
-    if own:
-        print(f"{len(own)} arrays begin otherwise than by torch's defaults ({own[0]}, ...): start from these weights")
-    print(f"networks: [{out}]\nexperiments:\n  mine:\n    recipes: [{name}]{start}")
+    print(f"networks: [{out}]\nexperiments:\n  mine:\n    recipes: [{name}]")
+    print(f"    initial_weights: {out.with_suffix('.npz')}  # without it: as torch.nn draws them, others for each seed")
 
 
 if __name__ == "__main__":

@@ -6,9 +6,10 @@ import re
 import site
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr
+from dataclasses import dataclass, replace
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ from unittest import mock
 
 import numpy as np
 import torch
+from torch.fx.node import map_arg
 from torch.nn import functional as F
 
 from trainmark.errors import ConfigError
-from trainmark.importing.axes import Unsayable, Value, canonical
-from trainmark.importing.rules import RULES, Constant, flattened
+from trainmark.importing.places import Constant, Unsayable, Value, canonical, flattened, in_order, whole
+from trainmark.importing.rules import MOVES, RULES
 from trainmark.networks.graph import Architecture, Graph
 from trainmark.networks.ops import Shape
 
@@ -80,18 +82,12 @@ class Broken:
     reason: str
 
 
-@contextmanager
-def _kept_whole() -> Iterator[None]:
-    """Let torch.export record a local response normalisation as one operation."""
-    with mock.patch.object(F, "local_response_norm", torch.ops.trainmark.local_response_norm):
-        yield
-
-
 def traced(module: torch.nn.Module, inputs: torch.Tensor) -> Any:
     """Return the program of a module in training. Raises ConfigError if torch.export can't record it."""
     try:
         logging.disable()  # of the ways in which a tensor's values decide what is computed
-        with _kept_whole(), redirect_stderr(StringIO()):
+        kept_whole = mock.patch.object(F, "local_response_norm", torch.ops.trainmark.local_response_norm)
+        with kept_whole, redirect_stderr(StringIO()):
             return torch.export.export(module.train(), (inputs,))
     except Exception as error:  # the user's code, or what torch.export says of it
         reason = _first_line(error)
@@ -122,7 +118,8 @@ class Builder:
     """Builds the graph, one operation after the other; the `Network` of rules."""
 
     def __init__(self, program: Any, input_shape: Shape) -> None:
-        self.samples, self.result = SAMPLES, ()
+        self.samples = SAMPLES
+        self.result: Shape = ()
         self._program, self._graph = program, Graph(input_shape)
         self._operands: dict[Any, Any] = {}
         self._uses: dict[str, str] = {}
@@ -131,40 +128,35 @@ class Builder:
         self.values: dict[str, Value] = {}
         self.where: dict[str, str] = {}
         self.log_probabilities: Any = None
-        self._sequences: dict[str, str] = {}
+        self._moved: dict[Any, tuple[str, Shape]] = {}
         self._module, self._latest = ("", False), ""
 
     # --- as rules see it --------------------------------------------------------------------------------------------
 
     def add(self, op: str, *inputs: Value, **attributes: float) -> tuple[str, Shape]:
-        """See `rules.Network`."""
-        if op == "Sequence" and (made := self._sequences.get(inputs[0].node)):
-            return made, self._graph.shape(made)
+        """See `places.Network`. A part of a tensor, or a tensor as a sequence, is made once."""
+        moves = op in ("Flatten", "Sequence", "SliceChannels", "SelectToken")
+        key = (op, inputs[0].node, *attributes.items())
+        if moves and key in self._moved:
+            return self._moved[key]
         module, is_layer = self._module
-        name = (
-            module if is_layer and op not in ("Flatten", "Sequence") else "_".join(filter(None, [module, op.lower()]))
-        )
+        name = module if is_layer and not moves else "_".join(filter(None, [module, op.lower()]))
         count = 2
         while name in self._names:
             name, count = f"{name.rstrip('0123456789').rstrip('_')}_{count}", count + 1
         self._names.add(name)
-        if op == "Sequence":
-            self._sequences[inputs[0].node] = name
         self._graph.add(name, op, after=tuple(value.node for value in inputs), **attributes)
-        return name, self._graph.shape(name)
+        self._moved[key] = name, self._graph.shape(name)
+        return self._moved[key]
 
-    def take(self, node: str, role: str, source: Constant, index: Any) -> None:
-        """See `rules.Network`."""
-        places = np.asarray(index)
-        assert source.source is not None
-        taken = np.zeros(self._sizes[source.source], bool)
-        taken[places] = True
-        if places.size != taken.size or not taken.all():
-            raise Unsayable(f"takes a part of {source.source}, or some of its values twice")
-        if source.source in self._uses:
-            raise Unsayable(f"uses {source.source}, as {self._uses[source.source]} does; layers share no arrays")
-        self._uses[source.source] = node
-        self.arrays[f"{node}.{role}"] = Array(source.source, places)
+    def take(self, node: str, role: str, source: str, places: torch.Tensor) -> None:
+        """See `places.Network`."""
+        if not torch.equal(places.flatten().sort().values, in_order(self._sizes[source])):
+            raise Unsayable(f"takes a part of {source}, or some of its values twice")
+        if source in self._uses:
+            raise Unsayable(f"uses {source}, as {self._uses[source]} does; layers share no arrays")
+        self._uses[source] = node
+        self.arrays[f"{node}.{role}"] = Array(source, places.numpy())
 
     # --- the walk ---------------------------------------------------------------------------------------------------
 
@@ -194,12 +186,12 @@ class Builder:
             if node.op != "placeholder":
                 continue
             if node.name in sources:
-                tensor, index = state[sources[node.name]], None
-                if node.name not in signature.inputs_to_lifted_tensor_constants:
-                    index = torch.arange(tensor.numel()).reshape(tensor.shape)
-                self._operands[node] = Constant(tensor.detach(), sources[node.name], index)
+                tensor = state[sources[node.name]].detach()
+                is_number = node.name in signature.inputs_to_lifted_tensor_constants
+                places = None if is_number else torch.arange(tensor.numel()).reshape(tensor.shape)
+                self._operands[node] = Constant(tensor, places, sources[node.name])
             else:
-                self._operands[node] = canonical(SAMPLES, "input", self._graph.shape("input"))
+                self._operands[node] = canonical(self, ("input", self._graph.shape("input")))
 
     def _check_output(self, outputs: Any) -> None:
         """Raise ConfigError unless the module returns the output of the last layer, as logits."""
@@ -211,9 +203,9 @@ class Builder:
         if self.log_probabilities not in (None, outputs[0]):
             place = self.where[self.log_probabilities.name]
             raise ConfigError(f"{place}: log_softmax is no layer; allowed: of the output")
-        if not isinstance(value, Value) or value.factor != 1 or len(value.dimensions) != 2:
+        if not isinstance(value, Value) or value.factor != 1 or value.places.dim() != 2:
             raise ConfigError("the module returns no logits (samples, classes)")
-        value = flattened(self, value)
+        value = flattened(self, whole(self, value))
         if value.node != self._graph.last:
             raise ConfigError("the module computes layers whose results it does not return")
         if value.shape == (1,):  # of a binary cross entropy
@@ -234,16 +226,13 @@ class Builder:
         path, kind = _module_of(node)
         is_layer = kind.startswith("torch.nn.") and not kind.endswith(".MultiheadAttention")
         self._module = path.replace(".", "_"), is_layer
-        self.result = _shape_of(node.meta["val"])
         try:
             result = self._by_rule(name, node)
         except (Unsayable, ValueError) as error:
             said = re.sub(r"^layer '\w+':? ?", "", str(error))
-            result = Broken(f"{self.where[node.name]}: {name.rstrip('_')} {said}")
+            result = Broken(f"{self._latest}: {name.rstrip('_')} {said}")
         if name.endswith("_"):
             self._changed_in_place(node.args[0], result)
-        if isinstance(result, Value) and result.factor == 1:
-            self.values[node.name] = result
         return result
 
     def _changed_in_place(self, node: Any, result: Any) -> None:
@@ -257,34 +246,48 @@ class Builder:
         if name in ("log_softmax", "special_log_softmax"):
             self.log_probabilities = node
             return self._operands[node.args[0]]
+        if name in MOVES and isinstance(moved := self._operands[node.args[0]], Value):
+            return self._moved_places(node, moved)
         rule = RULES.get(name) or RULES.get(name.rstrip("_"))
         if rule is None:
             raise Unsayable("is computed by no layer")
-        args, kwargs = _with_operands((node.args, node.kwargs), self._operands)
+        self.result = tuple(node.meta["val"].shape)
         try:
+            args, kwargs = map_arg((node.args, node.kwargs), self._operands.__getitem__)
             result = rule(self, *args, **kwargs)
-            if isinstance(result, Value) and result.sizes != [*self.result]:
-                raise Unsayable("gives another shape than the layer")
-            return result
-        except (AttributeError, TypeError, IndexError) as error:
+        except (AttributeError, TypeError, LookupError, RuntimeError) as error:
             raise Unsayable("is used in a way that no layer has") from error
+        if isinstance(result, Value) and result.places.shape != self.result:
+            raise Unsayable("gives another shape than the layer")
+        if isinstance(result, Value) and result.factor == 1:
+            self.values[node.name] = result
+        return result
 
     def _computed(self, node: Any) -> Any:
-        """Return what an operation on constants gives, and which values of a parameter it moved where."""
-        args, kwargs = node.args, {key: value for key, value in node.kwargs.items() if key != "device"}
-        held = {one: self._operands[one] for one in node.all_input_nodes}
-        in_place = node.target._schema.is_mutable
-        tensor = _computed_with(node.target, args, kwargs, {one: each.tensor.clone() for one, each in held.items()})
-        sources = [one for one in held.values() if one.places is not None]
-        index = None
-        if len(sources) == 1 and not in_place and isinstance(tensor, torch.Tensor):
-            name = node.target._schema.name.partition("::")[2]
-            if RULES.get(name) in VIEWS or name in ("expand", "embedding", "index_select"):
-                moved = {one: each.tensor if each.places is None else each.places for one, each in held.items()}
-                index = _computed_with(node.target, args, kwargs, moved)
-        if isinstance(tensor, tuple | list):
-            return [Constant(one) for one in tensor]
-        return Constant(tensor, sources[0].source if index is not None else None, index)
+        """Return what an operation on constants gives. One that moves the values of a parameter gives these."""
+        operands = {one: self._operands[one] for one in node.all_input_nodes}
+        tensors = self._called(node, {one: held.tensor.clone() for one, held in operands.items()})
+        name = node.target._schema.name.partition("::")[2]
+        first = operands.get(node.args[0]) if node.args else None
+        if first is None or first.places is None or name not in MOVES | {"embedding"}:
+            return _each(Constant, tensors)
+        places = self._called(node, {one: held.tensor for one, held in operands.items()} | {node.args[0]: first.places})
+        return _each(partial(Constant, source=first.source), tensors, places)
+
+    def _moved_places(self, node: Any, moved: Value) -> Any:
+        """Return the tensors whose places an operation moves."""
+        operands = {one: getattr(self._operands[one], "tensor", None) for one in node.all_input_nodes}
+        places = self._called(node, operands | {node.args[0]: moved.places})
+        return _each(lambda one: replace(moved, places=one), places)
+
+    def _called(self, node: Any, operands: Mapping[Any, Any]) -> Any:
+        args, kwargs = map_arg((node.args, node.kwargs), operands.__getitem__)
+        return node.target(*args, **{key: value for key, value in kwargs.items() if key != "device"})
+
+
+def _each(make: Callable[..., Any], *tensors: Any) -> Any:
+    """Return what is made of tensors, or of each of several."""
+    return list(map(make, *tensors)) if isinstance(tensors[0], tuple | list) else make(*tensors)
 
 
 def _module_of(node: Any) -> tuple[str, str]:
@@ -300,26 +303,3 @@ def _place(node: Any) -> str:
     name = kind.rpartition(".")[2]
     line = _users_line(node.meta.get("stack_trace") or "")
     return ", ".join(filter(None, [line, f"{path} ({name})" if path else name]))
-
-
-VIEWS = [RULES[name] for name in ("view", "permute", "transpose", "movedim", "t", "contiguous", "slice", "select")]
-"""Rules of operations that move values and change none."""
-
-
-def _shape_of(value: Any) -> Any:
-    return [_shape_of(one) for one in value] if isinstance(value, tuple | list) else tuple(value.shape)
-
-
-def _with_operands(arguments: Any, operands: Mapping[Any, Any]) -> Any:
-    """Return arguments with the operands in the place of the nodes of torch.fx, also inside of lists."""
-    if isinstance(arguments, torch.fx.Node):
-        return operands[arguments]
-    if isinstance(arguments, dict):
-        return {key: _with_operands(value, operands) for key, value in arguments.items()}
-    if isinstance(arguments, tuple | list):
-        return [_with_operands(value, operands) for value in arguments]
-    return arguments
-
-
-def _computed_with(target: Any, args: Any, kwargs: Any, operands: Mapping[Any, Any]) -> Any:
-    return target(*_with_operands(list(args), operands), **_with_operands(dict(kwargs), operands))

@@ -14,9 +14,7 @@ from trainmark.errors import ConfigError
 from trainmark.frameworks.layouts import outputs_first, outputs_last
 from trainmark.frameworks.torch_layers import LAYERS
 from trainmark.frameworks.torch_layers import Network as TorchNetwork
-from trainmark.importing.axes import Value
 from trainmark.importing.network import Imported
-from trainmark.importing.rules import rearranged
 from trainmark.recipes.initial_weights import Weights
 
 TOLERANCE = 1e-9
@@ -128,7 +126,7 @@ class _Traced(torch.fx.Interpreter):  # type: ignore[misc]
     def __init__(self, imported: Imported) -> None:
         super().__init__(imported.program.graph_module)
         self.values = imported.values
-        self.found: dict[str, np.ndarray] = {}
+        self.found: dict[str, torch.Tensor] = {}
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         """Compute one operation."""
@@ -142,11 +140,11 @@ class _Traced(torch.fx.Interpreter):  # type: ignore[misc]
         """Compute an operation, and keep a copy of its result."""
         result = super().run_node(node)
         if node.name in self.values:
-            self.found[node.name] = result.detach().clone().numpy()
+            self.found[node.name] = result.detach().clone()
         return result
 
 
-def _traced_values(imported: Imported, module: torch.nn.Module, inputs: torch.Tensor) -> dict[str, np.ndarray]:
+def _traced_values(imported: Imported, module: torch.nn.Module, inputs: torch.Tensor) -> dict[str, torch.Tensor]:
     """Return the result of each operation that became a layer, as the module computes it in training."""
     signature, state = imported.program.graph_signature, _state(module)
     sources = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
@@ -165,19 +163,12 @@ def _traced_values(imported: Imported, module: torch.nn.Module, inputs: torch.Te
 
 def _first_that_differs(imported: Imported, network: TorchNetwork, traced: Mapping, inputs: torch.Tensor) -> str:
     with torch.no_grad():
-        ours = {name: value.numpy() for name, value in network.activations(inputs)}
+        ours = dict(network.activations(inputs))
     for name, value in imported.values.items():
         if value.node not in ours:  # a Dropout, which is left out
             continue
-        theirs = np.stack([rearranged(one, value) for one in _by_sample(traced[name], value)])
-        if _difference(torch.from_numpy(theirs), torch.from_numpy(ours[value.node])) > TOLERANCE:
+        theirs = torch.empty_like(ours[value.node]).flatten()
+        theirs[value.places] = traced[name]
+        if _difference(theirs, ours[value.node].flatten()) > TOLERANCE:
             return f"{imported.where[name]}: the layer {value.node} computes other values than the module"
     return "the network computes other values than the module"
-
-
-def _by_sample(tensor: np.ndarray, value: Value) -> Iterator[np.ndarray]:
-    """Yield the values of each sample, whatever the axis of the samples."""
-    sizes = [[factor.size for factor in dimension] for dimension in value.dimensions]
-    factors = [factor for dimension in value.dimensions for factor in dimension]
-    flat = tensor.reshape([size for dimension in sizes for size in dimension])
-    yield from np.moveaxis(flat, [factor.axis for factor in factors].index("samples"), 0)

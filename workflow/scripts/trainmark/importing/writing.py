@@ -1,7 +1,6 @@
 """Writes an imported network as a file of the user's own, with its recipe and its initial weights."""
 
 from collections.abc import Iterator
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from trainmark.files.whole import write_text, written_whole
 from trainmark.importing.network import Imported
 from trainmark.networks.graph import Architecture
 from trainmark.networks.ops import OPS, Node
-from trainmark.recipes.initial_weights import Weights, draw_initial_weights
+from trainmark.recipes.initial_weights import Weights
 
 FILE = '''"""The network of {source}, imported by import_network.py. The file is yours: edit it as you like."""
 
@@ -83,23 +82,6 @@ def _layers(architecture: Architecture, classes: int) -> Iterator[str]:
 def _inputs(node: Node) -> str:
     quoted = [f'"{name}"' for name in node.inputs]
     return quoted[0] if len(quoted) == 1 else f"({', '.join(quoted)})"
-
-
-def otherwise_drawn(imported: Imported, weights: Weights) -> list[str]:
-    """Return the arrays whose initial values torch's defaults would hardly give, by their names in the module.
-
-    Compared are mean and standard deviation, up to five standard errors. A few drawn values tell nothing.
-    """
-    found = []
-    for name, drawn in draw_initial_weights(imported.architecture, "torch", (1, 1)).items():
-        values, spread = weights[name], float(drawn.std())
-        if spread and drawn.size < 64:
-            continue
-        error = 5 * spread / np.sqrt(prod(values.shape))
-        moments = abs(values.std() - spread), abs(values.mean() - drawn.mean())
-        if max(moments) > error + 0.02 * spread + 1e-6:
-            found.append(imported.arrays[name].source)
-    return found
 
 
 def write(imported: Imported, weights: Weights, source: str, out: Path) -> None:
