@@ -6,6 +6,7 @@ import os
 import pty
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -26,6 +27,7 @@ from trainmark.prediction.texts import MAX_TEXT_BYTES, Predictor, label_texts, t
 from trainmark.prediction.trained_run import find_run, open_texts
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import draw_initial_weights
+from trainmark.recipes.own import as_document, register
 from trainmark.training.kept_weights import write_weights
 
 RECIPE = RECIPES["imdb-cnn"]
@@ -121,6 +123,15 @@ def test_the_dataset_is_the_one_that_the_plan_names(results, tmp_path):
     plan = {"datasets": {"texts": {"folder": "datasets/texts/other"}}}
     (tmp_path / "results" / "plan.json").write_text(json.dumps(plan))
     assert "other" in str(find_run(file).dataset_folder)
+
+
+def test_an_own_recipe_is_that_of_the_plan(results, tmp_path):
+    recipe = replace(RECIPE, name="own")
+    file = results(recipe="own")
+    plan = {"recipes": [as_document(recipe, [((400,), 2)])]}
+    (tmp_path / "results" / "plan.json").write_text(json.dumps(plan))
+    assert find_run(file).recipe.architecture((400,), 2) == ARCHITECTURE
+    register(())
 
 
 def test_a_framework_that_falls_back_to_the_cpu_is_refused(results, adapter):

@@ -99,7 +99,7 @@ def training_code(recipe: Recipe, trainer: Trainer, scripts: Path = SCRIPTS) -> 
     """
     family = known_frameworks()[trainer.framework].module.removesuffix("_adapter")
     adapter = [f"trainmark/frameworks/{pattern}" for pattern in (f"{family}_*.py", *ALSO_OF.get(family, ()))]
-    # The graph of a user's own recipe is among the inputs of the run (`own_values`).
+    # The graph of a user's own recipe is among the inputs of the run (`deciding_values`).
     network = [recipe.architecture.__module__.replace(".", "/") + ".py"] if recipe.name in SHIPPED else []
     return code_of_kind("train", *adapter, *network, scripts=scripts)
 

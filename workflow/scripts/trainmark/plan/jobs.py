@@ -16,6 +16,7 @@ from typing import Any
 from trainmark.config.load import keys_that_decide
 from trainmark.datasets.catalogue import classes_of, kind_of, sample_shape
 from trainmark.files.checksums import sha256_of
+from trainmark.networks.ops import Shape
 from trainmark.plan.code_digests import dataset_code, digest, run_code
 from trainmark.plan.keys import KEY_DIGITS, deciding, key_of, short_digest
 from trainmark.plan.matrix import certified_groups, datasets_of, expand_runs, trained_order
@@ -36,8 +37,8 @@ from trainmark.plan.products import (
 from trainmark.plan.run import Run, of_trainer
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import FRAMEWORK
-from trainmark.recipes.own import SHIPPED, as_document, own_values
-from trainmark.recipes.recipe import certified_recipe_values, merged_input, recipe_values, seen_shape
+from trainmark.recipes.own import SHIPPED, as_document, deciding_values
+from trainmark.recipes.recipe import Recipe, merged_input, seen_shape
 from trainmark.recipes.weights_file import initial_weights_file
 from trainmark.trainer import STOCK, Trainer
 
@@ -130,7 +131,7 @@ def make_plan(
         "repeated": sorted(run for run in again if run in records and not folder.has(records[run])),
         "datasets": datasets,
         "commands": commands,
-        "recipes": _own_recipes(config, catalogue),
+        "recipes": _own_recipes(config, datasets),
         "jobs": jobs,
         "certificates": {
             "/".join(group): _certificate(group, trainers, planned[group], config, jobs, folder)
@@ -167,6 +168,8 @@ def _add_dataset(name: str, catalogue: Mapping, datasets: dict, own: Mapping, fo
         "made_by": code,
         "code": short_digest([code, datasets[of]["code"] if of else None]),
         "kind": kind,
+        "sample_shape": list(sample_shape(name, catalogue)),
+        "classes": classes_of(name, catalogue),
         "entry": entry,
         "of": datasets[of]["folder"] if of else None,
         "packed": bool(catalogue[name].get("packed")),
@@ -221,7 +224,7 @@ def _job(
         return _plain({"settings": settings, "inputs": inputs, "code": code, "files": files})
     dataset, recipe = datasets[run.dataset], RECIPES[run.recipe]
     inputs = {
-        "recipe": recipe_values(recipe) | own_values(recipe),
+        "recipe": deciding_values(recipe, _shapes_seen(recipe, experiment, dataset)),
         "initial_weights_sha256": sha256(initial_weights_file(settings)),
         "dataset": dataset["content"],
     }
@@ -239,19 +242,22 @@ def _job(
     return job
 
 
-def _own_recipes(config: Mapping, catalogue: Mapping) -> list[dict[str, Any]]:
+def _own_recipes(config: Mapping, datasets: Mapping) -> list[dict[str, Any]]:
     """Return the user's own recipes, each with its network for the datasets that it trains on and for certificates."""
     shapes: dict[str, dict[tuple, None]] = {}
     for experiment in config["experiments"].values():
         for name in filterfalse(SHIPPED.__contains__, experiment["recipes"]):
-            recipe = RECIPES[name]
-            published = (recipe.input_shape, recipe.published_classes)
-            own = shapes.setdefault(name, {published: None})
-            transform = merged_input(recipe.input, experiment["input"])
+            of_recipe = shapes.setdefault(name, {})
             for dataset in experiment["datasets"]:
-                seen, classes = seen_shape(transform, sample_shape(dataset, catalogue)), classes_of(dataset, catalogue)
-                own |= {(seen, classes): None, (recipe.smallest_input, classes): None}
+                of_recipe |= dict.fromkeys(_shapes_seen(RECIPES[name], experiment, datasets[dataset]))
     return [as_document(RECIPES[name], of_recipe) for name, of_recipe in shapes.items()]
+
+
+def _shapes_seen(recipe: Recipe, experiment: Mapping, dataset: Mapping) -> list[tuple[Shape, int]]:
+    """Return the input shapes and classes of a recipe's network: as published, as trained, and as certified."""
+    seen = seen_shape(merged_input(recipe.input, experiment["input"]), tuple(dataset["sample_shape"]))
+    classes = dataset["classes"]
+    return [(recipe.input_shape, recipe.published_classes), (seen, classes), (recipe.smallest_input, classes)]
 
 
 def _plain(values: Mapping) -> dict[str, Any]:
@@ -287,13 +293,12 @@ def _certificate(
     """
     experiment, recipe, dataset = group
     settings = {key: config["experiments"][experiment][key] for key in keys_that_decide(("training",))}
-    values = certified_recipe_values(RECIPES[recipe]) | own_values(RECIPES[recipe])
     for of_group in dict.fromkeys(map(tuple, (planned, trainers))):
         own = [jobs[f"{'/'.join(group)}/{trainer}"] for trainer in of_group]
         most = max(trainer.workers for trainer in of_group)
         made = {
             "settings": settings,
-            "recipe": values,
+            "recipe": own[0]["inputs"]["recipe"] | {"certified_side": RECIPES[recipe].certified_side},
             "inputs": {key: own[0]["inputs"][key] for key in ("initial_weights_sha256", "dataset")},
             "trainers": list(map(str, of_group)),
         }

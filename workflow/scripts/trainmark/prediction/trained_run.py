@@ -11,6 +11,7 @@ from trainmark.errors import DataError, RecordError, why
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.plan.plan_file import plan_if_there
 from trainmark.recipes.catalogue import RECIPES
+from trainmark.recipes.own import from_document, register
 from trainmark.recipes.recipe import Recipe
 from trainmark.records.record import read_record
 
@@ -36,6 +37,7 @@ def find_run(path: Path, dataset_folder: Path | None = None) -> TrainedRun:
     file = path / "record.json" if path.is_dir() else path
     record = read_record(file)
     name, framework = record["run"]["recipe"], record["run"]["framework"]
+    register(map(from_document, _plan_of(file, record).get("recipes", ())))
     fitting = [recipe.name for recipe in RECIPES.values() if recipe.input is None]
     if name not in fitting:
         raise RecordError(f"{file} is of the recipe {name}, which labels no texts; choose one of {', '.join(fitting)}")
@@ -67,14 +69,21 @@ def _train_again(record: Path | str) -> str:
     return f"set keep_weights: true, delete {record}, and run snakemake again"
 
 
-def _dataset_of(file: Path, record: dict) -> Path:
-    """Return the prepared dataset of a run, by the plan of its results folder; that of any key if there is no plan.
+def _results_of(file: Path, record: dict) -> Path:
+    """Return the results folder of a run, whose record is runs/<id>/<key>/record.json in it."""
+    above = file.absolute().parents
+    depth: int = record["run"]["id"].count("/") + 3
+    return above[min(depth, len(above) - 1)]
 
-    The record is runs/<id>/<key>/record.json in the results folder.
-    """
-    above, name = file.absolute().parents, record["dataset"]["name"]
-    results = above[min(record["run"]["id"].count("/") + 3, len(above) - 1)]
-    planned: dict | None = plan_if_there(results / "plan.json").get("datasets", {}).get(name)
+
+def _plan_of(file: Path, record: dict) -> dict:
+    return plan_if_there(_results_of(file, record) / "plan.json")
+
+
+def _dataset_of(file: Path, record: dict) -> Path:
+    """Return the prepared dataset of a run, by the plan of its results folder; that of any key if there is no plan."""
+    results, name = _results_of(file, record), record["dataset"]["name"]
+    planned: dict | None = _plan_of(file, record).get("datasets", {}).get(name)
     folders = [results / planned["folder"]] if planned else (results / "datasets" / name).glob("*-*")
     first: Path = next(iter(folders), results / "datasets" / name)
     return first / "prepared"

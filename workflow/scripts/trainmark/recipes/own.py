@@ -19,7 +19,7 @@ from trainmark.errors import ConfigError, DataError, in_one_sentence
 from trainmark.networks.graph import Architecture
 from trainmark.networks.ops import Node, Shape
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.recipes.recipe import InputTransform, Optimizer, Recipe
+from trainmark.recipes.recipe import InputTransform, Optimizer, Recipe, recipe_values
 
 SHIPPED = frozenset(RECIPES)
 
@@ -117,15 +117,16 @@ def graph_values(architecture: Architecture) -> dict[str, Any]:
     }
 
 
-def own_values(recipe: Recipe) -> dict[str, str]:
-    """Return what decides a run of an own recipe beside `recipe_values`: the digest of its graph. Nothing of others.
+def deciding_values(recipe: Recipe, shapes: Iterable[tuple[Shape, int]]) -> dict[str, Any]:
+    """Return what decides a run of a recipe: its values and, of an own one, the digest of its graphs.
 
-    The networks of other recipes are files of the code, whose digest the run has.
+    shapes: (input shape, classes) of the graphs. The networks of other recipes are files of the code, whose digest the
+    run has.
     """
     if recipe.name in SHIPPED:
-        return {}
-    graph = graph_values(recipe.architecture(recipe.input_shape, recipe.published_classes))
-    return {"graph_sha256": sha256(json.dumps(graph, sort_keys=True).encode()).hexdigest()}
+        return recipe_values(recipe)
+    graphs = [graph_values(recipe.architecture(*one)) for one in shapes]
+    return recipe_values(recipe) | {"graphs_sha256": sha256(json.dumps(graphs, sort_keys=True).encode()).hexdigest()}
 
 
 def _key(input_shape: Shape, classes: int) -> str:

@@ -198,11 +198,6 @@ def recipe_values(recipe: Recipe) -> dict:
     }
 
 
-def certified_recipe_values(recipe: Recipe) -> dict:
-    """Return the values of a recipe that affect a certificate: those of a run, and the image size (certified_side)."""
-    return recipe_values(recipe) | {"certified_side": recipe.certified_side}
-
-
 def _kind(shape: Shape) -> str:
     """Return the kind of samples of a shape, in words."""
     return f"texts of {shape[0]} token ids" if len(shape) == 1 else "images"
