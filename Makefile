@@ -24,7 +24,7 @@ CAMPAIGNS := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/adversary/pla
 .PHONY: all paper paper-archive report test gpu-check expected torch torch-cpu workers cluster clean help lint coverage test-slow test-parity test-faults \
   test-adversary test-load test-gpu test-benchmarks test-cluster test-environments test-fresh test-real-data certify-networks \
   bench-imagenet bench-loading bench-records bench-verdicts \
-  bench-intervals bench-load bench-loops bench-own bench-replays bench-workers bench-clipped bench-start bench-cluster bench-matrices \
+  bench-intervals bench-load bench-loops bench-own bench-imported bench-replays bench-workers bench-clipped bench-start bench-cluster bench-matrices \
   bench-workflow shown lock gpu-quick prepare images plants honest
 
 ##@ For users
@@ -181,6 +181,9 @@ bench-workers: $(VENV)/.installed-dev ## efficiency of two workers beside the en
 
 bench-own: $(VENV)/.installed-dev ## our own layers and update rules beside the frameworks': a quarter of an hour
 	@$(BENCHMARK)/own_parts.py
+
+bench-imported: $(VENV)/.installed-dev ## a step of an imported network beside one of the torch.nn.Module: minutes
+	@$(BENCHMARK)/imported_networks.py
 
 bench-clipped: $(VENV)/.installed ## test losses of keras-mnist as Keras of 2017 computed them (needs its runs in results/): seconds
 	@$(BENCHMARK)/clipped_loss.py

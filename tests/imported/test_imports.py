@@ -1,6 +1,8 @@
 """Networks of torch.nn.Module become graphs that compute the same, or a sentence says which module can't be said."""
 
 import ast
+import copy
+import random
 import re
 from unittest import mock
 
@@ -23,7 +25,7 @@ IMAGE = (3, 8, 8)
 
 def imported(module, input_shape=IMAGE, inputs=None):
     """The imported network and the largest difference from the module."""
-    inputs = torch.randn(SAMPLES, *input_shape) if inputs is None else inputs
+    inputs, module = torch.randn(SAMPLES, *input_shape) if inputs is None else inputs, copy.deepcopy(module)
     network = Builder(traced(module, inputs), input_shape).build("it")
     return network, prove(network, module, inputs)
 
@@ -72,7 +74,7 @@ WORDS = {
     "batch normalization without running statistics": "bn (BatchNorm2d): batch_norm has no moving_mean of its own",
     "random noise": "randn_like is computed by no layer",
     "dropout inside attention": "drops shares of attention; set its dropout to 0",
-    "two outputs": "returns 2 tensors; a network returns its logits alone",
+    "two outputs": "a network returns its logits alone",
     "top k": "topk is computed by no layer",
     "a Fourier transform": "fft_rfft2 is computed by no layer",
 }
@@ -92,7 +94,7 @@ class Wrapped(nn.Module):
     def __init__(self, function, units=8, *modules):
         super().__init__()
         self.conv, self.fc, self.function = nn.Conv2d(3, 8, 3, padding=1), nn.Linear(units, 4), function
-        self.inner = nn.ModuleList(modules)
+        self.inner = nn.Sequential(*modules)
 
     def forward(self, x):
         return self.fc(self.function(self, self.conv(x)))
@@ -111,20 +113,81 @@ class Backward(torch.autograd.Function):
         return 2 * gradient * (ctx.saved_tensors[0] > 0)
 
 
-def test_a_backward_pass_of_its_own_is_named():
-    sentence = said(Wrapped(lambda it, x: Backward.apply(x).mean((2, 3))))
-    assert re.search(r"the gradient of conv\.\w+ is another one than that of the layer conv", sentence)
+def zeroed(module):
+    nn.init.zeros_(module.fc.weight)
+    return module
 
 
-def test_a_module_that_evaluates_otherwise_is_refused():
-    module = Wrapped(lambda it, x: (x.relu() if it.training else x.tanh()).mean((2, 3)))
-    assert "in eval mode the module computes other layers than in training" in said(module)
+def hooked():
+    module = Wrapped(lambda it, x: x.mean((2, 3)))
+    module.conv.weight.register_hook(lambda gradient: gradient * 0)
+    return module
 
 
-def test_an_unused_parameter_is_named():
-    assert "the parameter inner.0.weight takes no part" in said(
-        Wrapped(lambda it, x: x.mean((2, 3)), 8, nn.Linear(2, 2))
-    )
+def tied():
+    module = Wrapped(lambda it, x: it.inner(x).mean((2, 3)), 8)
+    module.inner = nn.Sequential(nn.Conv2d(8, 8, 1), nn.Conv2d(8, 8, 1))
+    module.inner[0].weight.data = module.inner[1].weight.data
+    return module
+
+
+class Counting(nn.Module):
+    """Dropout whose rate grows from step to step."""
+
+    def __init__(self):
+        super().__init__()
+        self.dropout, self.fc = nn.Dropout(0.0), nn.Linear(192, 3)
+
+    def forward(self, x):
+        self.dropout.p += 0.1
+        return self.fc(self.dropout(x.flatten(1)))
+
+
+HIDDEN = {
+    "a backward pass of its own": (
+        lambda: zeroed(Wrapped(lambda it, x: Backward.apply(x).mean((2, 3)))),
+        "the gradient of conv.bias is another one than that of the layer conv",
+    ),
+    "a hook of a gradient": (hooked, "the gradient of conv.weight is another one"),
+    "other layers in evaluation": (
+        lambda: zeroed(Wrapped(lambda it, x: (x.relu() if it.training else x.tanh()).mean((2, 3)))),
+        "in eval mode the module computes other layers than in training",
+    ),
+    "dropout in evaluation": (
+        lambda: zeroed(Wrapped(lambda it, x: F.dropout(x, 0.5).mean((2, 3)))),
+        "in eval mode the module drops at the rates [0.5], and not always at []",
+    ),
+    "a rate that changes": (Counting, "the module drops at the rates [0.2], and not always at [0.1]"),
+    "random layers": (
+        lambda: Wrapped(lambda it, x: (x.relu() if random.random() < 0.9 else x).mean((2, 3))),
+        "the module draws random numbers",
+    ),
+    "a random factor": (
+        lambda: Wrapped(lambda it, x: (x * torch.bernoulli(torch.tensor(0.9))).mean((2, 3))),
+        "aten.bernoulli.default draws random numbers",
+    ),
+    "layers by the number of samples": (
+        lambda: Wrapped(lambda it, x: (x.relu() if len(x) <= SAMPLES else x).mean((2, 3))),
+        "computes other values in a second step, or of another number of samples",
+    ),
+    "memory that two parameters share": (tied, "inner.0.weight and inner.1.weight have the same memory"),
+    "a parameter without use": (
+        lambda: Wrapped(lambda it, x: x.mean((2, 3)), 8, nn.Linear(2, 2)), "inner.0.weight takes no part in the output",
+    ),
+    "a part without gradients": (
+        lambda: Wrapped(lambda it, x: torch.no_grad()(torch.relu)(x).mean((2, 3))), "under torch.no_grad",
+    ),
+    "frozen parameters": (lambda: Wrapped(lambda it, x: x.mean((2, 3))).requires_grad_(False), "not trained"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_what_a_trace_hides_is_refused(name):
+    make, words = HIDDEN[name]
+    with pytest.raises(ConfigError) as error:
+        module, inputs = make(), torch.randn(SAMPLES, *IMAGE)
+        prove(Builder(traced(module, inputs), IMAGE).build("it"), module, inputs)
+    assert words in str(error.value)
 
 
 def attended(it, x, causal=False):
@@ -145,8 +208,8 @@ def by_hand(it, x):
 
 def squeezed(it, x):
     """Channels that are multiplied by what their means give."""
-    gates = torch.sigmoid(it.inner[0](x.mean((2, 3), keepdim=True).flatten(1)))
-    return F.adaptive_avg_pool2d(x * gates[..., None, None], 1)
+    gates = torch.sigmoid(it.inner[0](x.mean((2, 3), keepdim=True)))
+    return F.adaptive_avg_pool2d(x * gates.expand_as(x), 1)
 
 
 IDIOMS = {
@@ -157,7 +220,14 @@ IDIOMS = {
         lambda it, x: it.inner[0](*[x.flatten(2).transpose(1, 2)] * 3)[0].mean(1), 8,
         nn.MultiheadAttention(8, 2, batch_first=True),
     ),
-    "squeeze and excitation": Wrapped(lambda it, x: squeezed(it, x).flatten(1), 8, nn.Linear(8, 8)),
+    "squeeze and excitation": Wrapped(lambda it, x: squeezed(it, x).flatten(1), 8, nn.Conv2d(8, 8, 1)),
+    "a sum that begins with 0": Wrapped(lambda it, x: sum([x.clamp(min=0), x.clamp(0, 6)]).mean((2, 3))),
+    "flattened, then normalised": Wrapped(lambda it, x: it.inner[0](x.flatten(1)), 512, nn.BatchNorm1d(512)),
+    "channels last, flattened": Wrapped(lambda it, x: x.permute(0, 2, 3, 1).flatten(1), 512),
+    "a sequence": Wrapped(
+        lambda it, x: it.inner(x.flatten(2)).amax(-1), 6, nn.GroupNorm(2, 8), nn.Conv1d(8, 6, 3, padding="same"),
+    ),
+    "dropout by another name": Wrapped(lambda it, x: torch.dropout(x, 0.3, it.training).mean((2, 3))),
     "halves of channels": Wrapped(lambda it, x: torch.mul(*x.chunk(2, 1)).mean((2, 3)), 4),
     "log-softmax": nn.Sequential(nn.Flatten(), nn.Linear(192, 5), nn.LogSoftmax(1)),
     "in place": Wrapped(lambda it, x: F.relu6(x, inplace=True).add_(x).flatten(1), 512),
@@ -195,7 +265,7 @@ def test_token_ids_and_positions():
     assert [node.op for node in network.architecture.nodes] == [
         "Embedding", "PositionEmbedding", "GlobalAvgPool1D", "Dense",
     ]  # fmt: skip
-    assert "vocabulary_size=11" in network_file(network, "a test")
+    assert "vocabulary_size=11" in network_file(network.architecture, "a test")
 
 
 def changed(rule, op, **attributes):
@@ -241,7 +311,7 @@ def test_the_file_holds_the_network():
     torch.manual_seed(1)
     module = nn.Sequential(nn.Conv2d(3, 40, 3), nn.BatchNorm2d(40), nn.ReLU(), nn.Flatten(), nn.Linear(1440, 4))
     network, _ = imported(module)
-    text = network_file(network, "my_model.py:make")
+    text = network_file(network.architecture, "my_model.py:make")
     ast.parse(text)
     values = {}
     exec(compile(text, "it_network.py", "exec"), values)

@@ -28,6 +28,7 @@ from trainmark.parity.whole_epochs import CertifiedEpochs, certified_feeds
 from trainmark.recipes.batch_order import epoch_feed
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.initial_weights import draw_initial_weights
+from trainmark.recipes.own import read_networks, register
 from trainmark.recipes.recipe import DTYPE
 from trainmark.trainer import Trainer
 
@@ -90,12 +91,17 @@ Compared = tuple[Pair, set[str]]
 """A pair, and the ops of the network that one of its trainers declares to compute in float32."""
 
 
-def pairs_of(recipe: str, trainers: list[Trainer], folder: Path) -> tuple[list[Compared], list[str]]:
+def pairs_of(
+    recipe: str, trainers: list[Trainer], folder: Path, networks: tuple[str, ...] = ()
+) -> tuple[list[Compared], list[str]]:
     """Compare all pairs of trainers, each traced in its own process, as many at a time as there are CPUs for.
+
+    networks: files of own recipes.
 
     Returns the pairs, and what the trainers printed that could not be traced.
     """
-    outcomes = _traces(recipe, trainers, folder)
+    register(read_networks(networks))
+    outcomes = _traces(recipe, trainers, folder, networks)
     traces = [outcome for outcome in outcomes if isinstance(outcome, Trace)]
     architecture = architecture_of(RECIPES[recipe])
     ops = {node.op for node in architecture.nodes}
@@ -106,7 +112,7 @@ def pairs_of(recipe: str, trainers: list[Trainer], folder: Path) -> tuple[list[C
     return pairs, [outcome for outcome in outcomes if isinstance(outcome, str)]
 
 
-def _traces(recipe: str, trainers: list[Trainer], folder: Path) -> list[Trace | str]:
+def _traces(recipe: str, trainers: list[Trainer], folder: Path, networks: tuple[str, ...]) -> list[Trace | str]:
     """Return the trace of each trainer, or what it printed if it could not be traced.
 
     Each process has THREADS CPUs of its own: Chainer's OpenBLAS and XLA's compiler would take all.
@@ -120,7 +126,7 @@ def _traces(recipe: str, trainers: list[Trainer], folder: Path) -> list[Trace | 
         if file.exists():  # of an earlier call with this folder
             return read_trace(file)
         options = {"--recipe": recipe, "--trainer": str(trainer), "--out": str(file)}
-        command = [sys.executable, __file__, *chain.from_iterable(options.items())]
+        command = [sys.executable, __file__, *chain.from_iterable(options.items()), "--networks", *networks]
         variables = dict.fromkeys(THREAD_VARIABLES, str(len(groups[0])))
         here = importing(**variables, **({"CUDA_VISIBLE_DEVICES": ""} if trainer.device == "cpu" else {}))
         process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=here)
@@ -187,10 +193,12 @@ def table_lines(recipe: str, pairs: list[Compared]) -> list[str]:
 def main() -> None:
     """Write one trace."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--recipe", choices=RECIPES, required=True)
+    parser.add_argument("--recipe", required=True)
+    parser.add_argument("--networks", nargs="*", help="files of own recipes")
     parser.add_argument("--trainer", type=Trainer.parse, required=True)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
+    register(read_networks(arguments.networks))
     adapter = create_adapter(arguments.trainer.framework, THREADS, arguments.trainer.loop)
     write_trace(trace(adapter, training_of(RECIPES[arguments.recipe]), arguments.trainer), arguments.out)
 

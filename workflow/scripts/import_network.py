@@ -5,11 +5,15 @@ The file is one for the key `networks` of a config (docs/pytorch_and_jax.md). Py
 
 import argparse
 import importlib.util
+import os
+import re
 import sys
+from math import prod
 from pathlib import Path
 from typing import Any
 
-from trainmark.errors import ConfigError, DataError, in_one_sentence, run_command
+from trainmark.errors import ConfigError, DataError, run_command
+from trainmark.recipes.own import NAME, NAME_ALLOWED
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -34,7 +38,7 @@ def _shape(text: str) -> tuple[int, ...]:
         shape = tuple(map(int, text.split(",")))
     except ValueError:
         shape = ()
-    if len(shape) not in (1, 3) or min(shape) < 1:
+    if len(shape) not in (1, 3) or min(shape) < 1 or prod(shape) > 10**8:
         raise argparse.ArgumentTypeError(f"found {text}; allowed: 3,32,32 for an image, or 400 for a text")
     return shape
 
@@ -45,33 +49,49 @@ def load_module(named: str) -> Any:
 
     file, _, name = named.rpartition(":")
     path = Path(file)
-    if not file or not path.is_file():
+    if path.suffix != ".py" or not path.is_file():
         raise ConfigError(f"found {named}; allowed: an existing file and a name in it, such as my_model.py:MyModel")
+    if path.stem in sys.stdlib_module_names | {"torch", "numpy"}:
+        raise ConfigError(f"{file} has the name of a module of Python or a package, which it hides; rename it")
     sys.path.insert(0, str(path.resolve().parent))  # the file may import others beside it
+    here, arguments, sys.argv = Path.cwd(), sys.argv, [file]
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     loaded = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = loaded
     try:
         spec.loader.exec_module(loaded)
-        made = getattr(loaded, name, None)
+        made = getattr(loaded, name)
         made = made() if callable(made) and not isinstance(made, Module) else made
-    except Exception as error:  # of the user's code
-        raise ConfigError(f"{named} can't be made: {in_one_sentence(error)}") from error
+    except (Exception, SystemExit) as error:  # of the user's code
+        raise ConfigError(f"{named} can't be made: {type(error).__name__}: {' '.join(str(error).split())}") from error
+    finally:
+        sys.argv = arguments
+        os.chdir(here)
     if not isinstance(made, Module):
-        known = [key for key, value in vars(loaded).items() if isinstance(value, type) and issubclass(value, Module)]
-        raise ConfigError(f"{named} is no torch.nn.Module; in {file} are {', '.join(known) or 'none'}")
+        raise ConfigError(f"{named} is no torch.nn.Module and makes none, but {type(made).__name__}")
     return made
+
+
+def named_as(arguments: argparse.Namespace) -> tuple[str, Path]:
+    """Return the name of the recipe and the file to write. Raises DataError if one is not possible."""
+    made = arguments.module.rpartition(":")[2].removeprefix("make_")
+    name = arguments.name or re.sub("[^a-z0-9]+", "-", made.lower()).strip("-")
+    out = arguments.out or Path(f"{name.replace('-', '_')}_network.py")
+    if not re.fullmatch(NAME, name):
+        raise DataError(f"--name: found {name!r}; allowed: {NAME_ALLOWED}")
+    if out.suffix != ".py" or not out.absolute().parent.is_dir():
+        raise DataError(f"--out: found {out}; allowed: a file that ends in .py, in a folder that exists")
+    for file in (out, out.with_suffix(".npz")):
+        if file.exists():
+            raise DataError(f"{file} exists already; delete it, or name another file with --out")
+    return name, out
 
 
 def main() -> None:
     """Import the module of the command line."""
     arguments = parse_arguments()
-    name = arguments.name or arguments.module.rpartition(":")[2].removeprefix("make_").replace("_", "-").lower()
-    out: Path = arguments.out or Path(f"{name.replace('-', '_')}_network.py")
-    for file in (out, out.with_suffix(".npz")):
-        if file.exists():
-            raise DataError(f"{file} exists already; delete it, or name another file with --out")
+    name, out = named_as(arguments)
     try:
         import torch
     except ImportError as error:
@@ -89,8 +109,9 @@ def main() -> None:
     else:
         inputs = torch.randn(SAMPLES, *arguments.input)
     imported = Builder(traced(module, inputs), arguments.input).build(name)
+    weights = initial_weights(imported, module)  # a proof changes them
     difference = prove(imported, module, inputs)
-    write(imported, initial_weights(imported, module), arguments.module, out)
+    write(imported.architecture, weights, arguments.module, out)
     count = imported.architecture.parameter_count()
     print(f"{name}: {count:,} parameters in {len(imported.architecture.nodes)} layers")
     print(

@@ -2,9 +2,9 @@
 
 import logging
 import operator
+import os
 import re
 import site
-import sys
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr
@@ -29,7 +29,7 @@ from trainmark.networks.ops import Shape
 SAMPLES = 3
 """Number of samples with which a module is traced; more than one, as normalisation needs."""
 
-LIBRARY = [str(Path(torch.__file__).parent), *site.getsitepackages(), f"{sys.prefix}/lib/python"]
+LIBRARY = [str(Path(torch.__file__).parent), *site.getsitepackages(), str(Path(os.__file__).parent)]
 """Beginnings of the paths of files that are not the user's."""
 
 
@@ -84,17 +84,40 @@ class Broken:
 
 def traced(module: torch.nn.Module, inputs: torch.Tensor) -> Any:
     """Return the program of a module in training. Raises ConfigError if torch.export can't record it."""
+    _refuse(module)
     try:
         logging.disable()  # of the ways in which a tensor's values decide what is computed
         kept_whole = mock.patch.object(F, "local_response_norm", torch.ops.trainmark.local_response_norm)
         with kept_whole, redirect_stderr(StringIO()):
-            return torch.export.export(module.train(), (inputs,))
+            program = torch.export.export(module.train(), (inputs,))
     except Exception as error:  # the user's code, or what torch.export says of it
         reason = _first_line(error)
         place = _users_line("\n".join([str(error), *traceback.format_tb(error.__traceback__)]))
         raise ConfigError(f"{f'{place}: ' if place else ''}PyTorch can't trace the module: {reason}") from error
     finally:
         logging.disable(logging.NOTSET)
+    if not program.call_spec.out_spec.is_leaf() or not program.graph.output_node().all_input_nodes:
+        raise ConfigError("the module returns no tensor, or other things beside it; a network returns its logits alone")
+    program.graph.eliminate_dead_code()
+    return program
+
+
+def _refuse(module: torch.nn.Module) -> None:
+    """Raise ConfigError for what no operation shows that torch.export records."""
+    held: dict[int, str] = {}
+    for name, parameter in module.named_parameters():
+        if not parameter.requires_grad:
+            raise ConfigError(f"the parameter {name} is not trained (requires_grad); in a network all parameters are")
+        other = held.setdefault(parameter.data_ptr(), name)
+        if other != name and parameter.numel():
+            raise ConfigError(f"the parameters {other} and {name} have the same memory; layers share no arrays")
+    if not held:
+        raise ConfigError("the module has no parameters to train")
+    for name, one in module.named_modules():
+        if getattr(one, "momentum", 0) is None:
+            raise ConfigError(
+                f"{name} ({type(one).__name__}) averages over all steps; allowed: a number as its momentum"
+            )
 
 
 def _first_line(error: Exception) -> str:
@@ -172,7 +195,7 @@ class Builder:
         self._check_output(output)
         unused = [one for one in self._program.graph_signature.parameters if one not in self._uses]
         if unused:
-            raise ConfigError(f"the parameter {unused[0]} takes no part in the output; remove it from the module")
+            raise ConfigError(f"the parameter {unused[0]} takes no part in the output of training; remove it")
         architecture = self._graph.architecture(name)
         is_log = self.log_probabilities is not None
         return Imported(architecture, self.arrays, self.values, self.where, self._program, is_log)
@@ -189,20 +212,20 @@ class Builder:
                 tensor = state[sources[node.name]].detach()
                 is_number = node.name in signature.inputs_to_lifted_tensor_constants
                 places = None if is_number else torch.arange(tensor.numel()).reshape(tensor.shape)
-                self._operands[node] = Constant(tensor, places, sources[node.name])
+                self._operands[node] = Constant(tensor, places, "" if is_number else sources[node.name])
             else:
                 self._operands[node] = canonical(self, ("input", self._graph.shape("input")))
 
     def _check_output(self, outputs: Any) -> None:
         """Raise ConfigError unless the module returns the output of the last layer, as logits."""
-        if len(outputs) != 1:
-            raise ConfigError(f"the module returns {len(outputs)} tensors; a network returns its logits alone")
         value = self._operands[outputs[0]]
         if isinstance(value, Broken):
             raise ConfigError(value.reason)
         if self.log_probabilities not in (None, outputs[0]):
             place = self.where[self.log_probabilities.name]
             raise ConfigError(f"{place}: log_softmax is no layer; allowed: of the output")
+        if isinstance(value, Value) and value.places.dim() == 1:  # one logit
+            value = replace(value, places=value.places[:, None])
         if not isinstance(value, Value) or value.factor != 1 or value.places.dim() != 2:
             raise ConfigError("the module returns no logits (samples, classes)")
         value = flattened(self, whole(self, value))
@@ -213,6 +236,11 @@ class Builder:
 
     def _operated(self, node: Any) -> Any:
         """Return the result of an operation: of a rule or, if no operand depends on the input, of PyTorch."""
+        if node.target is not operator.getitem and not hasattr(node.target, "_schema"):
+            return Broken(
+                f"{_place(node) or 'the module'}: {node.target} is computed by no layer; it stands for a part under "
+                "torch.no_grad, autocast or a checkpoint"
+            )
         values = [self._operands[one] for one in node.all_input_nodes]
         broken = next((value for value in values if isinstance(value, Broken)), None)
         if broken:
@@ -243,7 +271,7 @@ class Builder:
             self._operands[node] = Broken(f"{self._latest}: changes a tensor in place through a view of it")
 
     def _by_rule(self, name: str, node: Any) -> Any:
-        if name in ("log_softmax", "special_log_softmax"):
+        if name in ("log_softmax", "special_log_softmax") and node.args[1] in (1, -1):
             self.log_probabilities = node
             return self._operands[node.args[0]]
         if name in MOVES and isinstance(moved := self._operands[node.args[0]], Value):
@@ -265,24 +293,31 @@ class Builder:
 
     def _computed(self, node: Any) -> Any:
         """Return what an operation on constants gives. One that moves the values of a parameter gives these."""
+        if torch.Tag.nondeterministic_seeded in node.target.tags:
+            return Broken(
+                f"{_place(node)}: {node.target} draws random numbers; of random layers there is Dropout alone"
+            )
         operands = {one: self._operands[one] for one in node.all_input_nodes}
         tensors = self._called(node, {one: held.tensor.clone() for one, held in operands.items()})
         name = node.target._schema.name.partition("::")[2]
         first = operands.get(node.args[0]) if node.args else None
+        source = next((held.source for held in operands.values() if held.source), "")
         if first is None or first.places is None or name not in MOVES | {"embedding"}:
-            return _each(Constant, tensors)
+            return _each(partial(Constant, source=source), tensors)
         places = self._called(node, {one: held.tensor for one, held in operands.items()} | {node.args[0]: first.places})
         return _each(partial(Constant, source=first.source), tensors, places)
 
     def _moved_places(self, node: Any, moved: Value) -> Any:
         """Return the tensors whose places an operation moves."""
-        operands = {one: getattr(self._operands[one], "tensor", None) for one in node.all_input_nodes}
+        operands = {one: getattr(self._operands[one], "tensor", one.meta["val"]) for one in node.all_input_nodes}
         places = self._called(node, operands | {node.args[0]: moved.places})
         return _each(lambda one: replace(moved, places=one), places)
 
     def _called(self, node: Any, operands: Mapping[Any, Any]) -> Any:
         args, kwargs = map_arg((node.args, node.kwargs), operands.__getitem__)
-        return node.target(*args, **{key: value for key, value in kwargs.items() if key != "device"})
+        is_view = node.target in (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default)
+        target = torch.ops.aten.reshape.default if is_view else node.target  # places lie otherwise in the memory
+        return target(*args, **{key: value for key, value in kwargs.items() if key != "device"})
 
 
 def _each(make: Callable[..., Any], *tensors: Any) -> Any:

@@ -71,28 +71,42 @@ def convolution(
     net: Network, x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
     groups: int = 1,
 ) -> Value:  # fmt: skip
-    """Conv2D of an image. The kernel of PyTorch has the filters first."""
-    value, kernel = _image(net, x), _array(weight, "kernel")
+    """Conv2D or Conv1D, or Dense of an image of one pixel. The kernel of PyTorch has the filters first."""
+    value, kernel = _value(net, x), _array(weight, "kernel")
+    filters, _, *window = kernel.tensor.shape
+    if len(value.shape) == 1 and {*window} == {1} and groups == 1:
+        one = replace(kernel, places=kernel.places.flatten(1), tensor=kernel.tensor.flatten(1))
+        dense = linear(net, replace(value, places=value.places.flatten(1)), one, bias)
+        return replace(dense, places=dense.places.reshape(net.result))
+    value = at.sequence(net, value) if len(window) == 1 else value
+    if len(value.shape) != len(window) + 1 or not at.is_canonical(net, value):
+        raise Unsayable("takes the samples, the channels and then the sides, and gets other axes")
     _only(1, dilation, "a dilation of")
-    size = _one(kernel.tensor.shape[2:], "window")
-    if padding == "same":
-        padding = (size - 1) // 2 if size % 2 else "same on one side"
-    window = _window(size, stride, padding)
+    size = _one(window, "window")
+    if padding == "same" and size % 2 == 0:
+        raise Unsayable("has an even window and padding 'same', which is larger on one side")
+    padding = {"same": (size - 1) // 2, "valid": 0}.get(padding, padding) if isinstance(padding, str) else padding
     biases = {} if bias is None else {"bias": bias}
-    made = net.add("Conv2D", value, filters=len(kernel.tensor), **window, groups=groups, bias=len(biases))
-    net.take(made[0], "kernel", kernel.source, kernel.places.permute(2, 3, 1, 0))
+    options = _window(size, stride, padding) | ({} if groups == 1 else {"groups": groups})
+    made = net.add(f"Conv{len(window)}D", value, filters=filters, **options, bias=len(biases))
+    net.take(made[0], "kernel", kernel.source, kernel.places.movedim((1, 0), (-2, -1)))
     _take(net, made[0], **biases)
     return at.canonical(net, made)
 
 
 def linear(net: Network, x: Any, weight: Any, bias: Any = None) -> Value:
-    """Dense, of vectors or of the channels at each position."""
-    value, kernel = at.flattened(net, _value(net, x)), _array(weight, "kernel")
+    """Dense, of vectors or of the channels at each position. The kernel takes any order of flattened values."""
+    value, kernel = _value(net, x), _array(weight, "kernel")
+    order, places, samples = value.places[0], kernel.places, at.in_order(net.samples)[:, None]
+    is_flat = value.places.dim() == 2 and len(value.shape) > 1
+    if is_flat and torch.equal(value.places, order + prod(value.shape) * samples):
+        value, places = at.canonical(net, net.add("Flatten", value)), places[:, order.argsort()]
+    value = at.flattened(net, value)
     if not at.holds_channels(value, -1):
         raise Unsayable("takes another axis than that of the channels")
     biases = {} if bias is None else {"bias": bias}
     made = net.add("Dense", value, units=len(kernel.tensor), bias=len(biases))
-    net.take(made[0], "kernel", kernel.source, kernel.places.T)
+    net.take(made[0], "kernel", kernel.source, places.T)
     _take(net, made[0], **biases)
     return at.with_channels(value, made, -1)
 
@@ -108,7 +122,7 @@ def batch_norm(
     epsilon: float, *_: Any,
 ) -> Value:  # fmt: skip
     """BatchNorm. The decay is 1 - PyTorch's momentum."""
-    value = _value(net, x)
+    value = at.flattened(net, _value(net, x))
     if not at.holds_channels(value, 1):
         raise Unsayable("takes the channels in the second axis")
     if not training:
@@ -131,17 +145,19 @@ def group_norm(
     net: Network, x: Any, groups: int, gamma: Any = None, beta: Any = None, epsilon: float = 1e-5, *_: Any
 ) -> Value:
     """GroupNorm."""
-    value = _value(net, x)
+    value = at.flattened(net, _value(net, x))
     if not at.is_canonical(net, value):
-        raise Unsayable("takes the channels in the second axis")
+        raise Unsayable("takes the samples, the channels and then the positions, and gets other axes")
     return _normalised(net, "GroupNorm", value, {"gamma": gamma, "beta": beta}, groups=groups, epsilon=epsilon)
 
 
-def embedding(net: Network, weight: Any, x: Any, padding_index: int = -1, *_: Any) -> Value:
+def embedding(
+    net: Network, weight: Any, x: Any, padding_index: int = -1, by_frequency: bool = False, sparse: bool = False
+) -> Value:
     """Embedding of token ids."""
     vectors, value = _array(weight, "vectors"), _value(net, x)
-    if padding_index >= 0:
-        raise Unsayable("keeps the vector of padding_idx from training; no layer does")
+    if padding_index >= 0 or by_frequency or sparse:
+        raise Unsayable("has other gradients (padding_idx, scale_grad_by_freq or sparse)")
     if value.node != "input" or not at.is_canonical(net, value):
         raise Unsayable("takes other numbers than the token ids of the input")
     made = net.add("Embedding", value, vocabulary=len(vectors.tensor), units=vectors.tensor.shape[1])
@@ -152,7 +168,7 @@ def embedding(net: Network, weight: Any, x: Any, padding_index: int = -1, *_: An
 # --- layers without arrays ------------------------------------------------------------------------------------------
 
 
-def elementwise(op: str, net: Network, x: Any, *_: Any, **attributes: Any) -> Value:
+def elementwise(op: str, net: Network, x: Any, **attributes: float) -> Value:
     """A layer that takes each value by itself."""
     value = _value(net, x)
     return replace(value, node=net.add(op, value, **attributes)[0])
@@ -163,11 +179,11 @@ def gelu(net: Network, x: Any, approximate: str = "none") -> Value:
     return elementwise("GELU", net, x, approximate=int(approximate == "tanh"))
 
 
-def hardtanh(net: Network, x: Any, low: float = -1, high: float = 1) -> Value:
-    """ReLU6, between 0 and 6."""
-    if (low, high) != (0, 6):
-        raise Unsayable(f"clips to {low:g} to {high:g}; the layer ReLU6 clips to 0 to 6")
-    return elementwise("ReLU6", net, x)
+def clip(net: Network, x: Any, low: Any = None, high: Any = None) -> Value:
+    """ReLU from 0, or ReLU6 from 0 to 6."""
+    if low != 0 or high not in (None, 6):
+        raise Unsayable(f"clips to {low} to {high}; ReLU clips to 0 and more, ReLU6 to 0 to 6")
+    return elementwise("ReLU6" if high else "ReLU", net, x)
 
 
 def dropout(net: Network, x: Any, rate: float, train: bool) -> Any:
@@ -184,8 +200,9 @@ def local_response_norm(net: Network, x: Any, size: int, alpha: float, beta: flo
     return elementwise("LRN", net, _image(net, x), n=size, alpha=alpha / size, beta=beta, k=k)
 
 
-def softmax(net: Network, x: Any, dim: int, *_: Any) -> Value | Scores:
+def softmax(net: Network, x: Any, dim: int, dtype: Any = None) -> Value | Scores:
     """Softmax over the channels, or over the scores of attention."""
+    _only(None, dtype, "a dtype of its own,")
     if isinstance(x, Scores):
         _only(-1, dim if dim < 0 else dim - len(net.result), "the axis")
         return replace(x, shares=True)
@@ -220,17 +237,22 @@ def adaptive_average(net: Network, x: Any, sides: Any) -> Value:
     sides = (*sides,) if isinstance(sides, Sequence) else (sides, sides)
     if sides == (1, 1):
         return over_positions({3: "GlobalAvgPool2D"}, net, value, (2, 3))
+    sides = tuple(side or own for side, own in zip(sides, value.shape[1:], strict=True))
     if sides == value.shape[1:]:
         return value
     (height, rest), (width, more) = (divmod(side, count) for side, count in zip(value.shape[1:], sides, strict=True))
     if rest or more or height != width:
-        raise Unsayable(f"averages {value.shape[1:]} to {sides} by windows of several sizes")
+        raise Unsayable(f"averages {value.shape[1:]} to {sides}; allowed: by square windows of one size")
     return at.canonical(net, net.add("AvgPool2D", value, size=height, stride=height))
 
 
-def over_positions(ops: Mapping[int, str], net: Network, x: Any, dim: Any = (), *_: Any, **__: Any) -> Value:
+def over_positions(
+    ops: Mapping[int, str], net: Network, x: Any, dim: Any = (), keepdim: bool = False, *, dtype: Any = None
+) -> Value:
     """A pooling over all positions of a sequence or an image, and nothing else."""
+    _only(None, dtype, "a dtype of its own,")
     value = _value(net, x)
+    value = value if len(value.shape) in ops else at.sequence(net, value)
     of_channel = value.places // value.positions
     pooled = of_channel.amin(dim, keepdim=True)
     if pooled.numel() * value.positions != of_channel.numel() or (of_channel != pooled).any():
@@ -261,6 +283,8 @@ def add(net: Network, x: Any, y: Any, *, alpha: float = 1) -> Value:
         name, _ = net.add("PositionEmbedding", value)
         net.take(name, "positions", constant.source, places.T)
         return replace(value, node=name)
+    if {0} & {one for one in (x, y) if isinstance(one, int | float)}:  # as sum() begins
+        return x if isinstance(x, Value) else y
     first, second = _alike(net, x, y)
     if not torch.equal(first.places, second.places):
         raise Unsayable("adds tensors of different axes, which PyTorch repeats")
@@ -271,8 +295,10 @@ def multiply(net: Network, x: Any, y: Any) -> Value | Scores:
     """Multiply, LayerScale if one of both is a parameter; the scale of attention if it is a number."""
     if not isinstance(x, Value | Scores):
         x, y = y, x
-    if isinstance(y, Constant) and y.places is None and y.tensor.numel() == 1:
+    if isinstance(y, Constant) and not y.source and y.tensor.numel() == 1:
         y = float(y.tensor)
+    if isinstance(x, Scores) and not isinstance(y, int | float):
+        raise Unsayable("multiplies the scores of attention by a tensor; allowed: a number")
     if isinstance(y, int | float) and isinstance(x, Value | Scores):
         return replace(x, factor=x.factor * y)
     if isinstance(y, Constant):
@@ -282,22 +308,35 @@ def multiply(net: Network, x: Any, y: Any) -> Value | Scores:
         name, _ = net.add("LayerScale", value)
         net.take(name, "gamma", y.source, places)
         return replace(value, node=name)
-    first, second = _alike(net, x, y)
-    if first.places.numel() < second.places.numel():
-        first, second = second, first
-    wanted = first.places
-    if is_gate := second.positions == 1 < first.positions:
+    return _product(net, *sorted((_repeated(net, x), _repeated(net, y)), key=lambda value: -value.positions))
+
+
+def _repeated(net: Network, operand: Any) -> Value:
+    """Return a value for each channel that PyTorch repeated for all positions, or any whole value."""
+    if not isinstance(operand, Value) or operand.positions > 1 or operand.factor != 1:
+        return _value(net, operand)
+    return operand if operand.places.unique().numel() == net.samples * operand.shape[0] else at.whole(net, operand)
+
+
+def _product(net: Network, first: Value, second: Value) -> Value:
+    """Multiply. second: of the same shape, or the gates of channels."""
+    is_gate = second.positions == 1 < first.positions
+    if is_gate:
         wanted = first.places // first.positions  # the place of the sample and the channel in a vector
-    if not torch.equal(second.places.expand(wanted.shape), wanted):
+        second = replace(second, places=second.places.expand(wanted.shape))
+    else:
+        first, second = _alike(net, first, second)
+        wanted = first.places
+    if not torch.equal(second.places, wanted):
         raise Unsayable("multiplies tensors of different axes; allowed: the same axes, or a value for each channel")
     if is_gate and len(second.shape) > 1:
-        second = at.canonical(net, net.add("Flatten", second))
+        second = at.canonical(net, net.add("Flatten", at.canonical(net, (second.node, second.shape))))
     return replace(first, node=net.add("Multiply", first, second)[0])
 
 
 def divide(net: Network, x: Any, y: Any) -> Value | Scores:
     """The scale of attention, by a number."""
-    if isinstance(y, Constant) and y.tensor.numel() == 1:
+    if isinstance(y, Constant) and not y.source and y.tensor.numel() == 1:
         y = float(y.tensor)
     if not isinstance(y, int | float):
         raise Unsayable("divides by a tensor; no layer does")
@@ -350,8 +389,8 @@ def attention(
     if len({*each}) > 1:
         raise Unsayable("has other heads of keys or values than of queries")
     units = inputs[0].shape[0] // each[0]
-    if scale is not None and not isclose(scale, units**-0.5, rel_tol=1e-6):
-        raise Unsayable(f"multiplies scores by {scale:g}; allowed: 1 / sqrt({units}), {units**-0.5:g}")
+    if scale is not None and not isclose(scale, units**-0.5, rel_tol=1e-12):
+        raise Unsayable(f"multiplies scores by {scale}; allowed: 1 / sqrt({units}), {units**-0.5}, not as a tensor")
     name, shape = net.add("Attention", *inputs, heads=each[0], causal=int(causal))
     return Value(name, shape, _in_heads(net, shape, each[0]).reshape(net.result))
 
@@ -387,6 +426,7 @@ def matrix_product(net: Network, x: Any, y: Any) -> Value | Scores:
 Rule = Callable[..., Any]
 
 RULES: Mapping[str, Rule] = {
+    "conv1d": convolution,
     "conv2d": convolution,
     "linear": linear,
     "batch_norm": batch_norm,
@@ -400,7 +440,7 @@ RULES: Mapping[str, Rule] = {
     "sigmoid": partial(elementwise, "Sigmoid"),
     "tanh": partial(elementwise, "Tanh"),
     "gelu": gelu,
-    "hardtanh": hardtanh,
+    **dict.fromkeys(("hardtanh", "clamp", "clamp_min"), clip),
     "dropout": dropout,
     "softmax": softmax,
     "max_pool2d": max_pool,
@@ -421,6 +461,6 @@ RULES: Mapping[str, Rule] = {
 MOVES = frozenset(
     ("view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "_unsafe_view", "permute", "transpose", "t",
      "movedim", "contiguous", "clone", "expand", "expand_as", "alias", "slice", "select", "narrow", "unbind", "split",
-     "split_with_sizes", "chunk", "index_select", "flip", "roll")
+     "split_with_sizes", "chunk", "index_select", "flip", "roll", "repeat", "view_as", "reshape_as")
 )  # fmt: skip
 """Operations that move values and change none: no layers."""

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from trainmark.files.whole import write_text, written_whole
-from trainmark.importing.network import Imported
 from trainmark.networks.graph import Architecture
 from trainmark.networks.ops import OPS, Node
 from trainmark.recipes.initial_weights import Weights
@@ -42,22 +41,21 @@ RECIPE = Recipe(
 '''
 
 
-def network_file(imported: Imported, source: str) -> str:
-    """Return the text of the file. source: the user's file and what makes the module in it."""
-    architecture = imported.architecture
+def network_file(architecture: Architecture, source: str) -> str:
+    """Return the text of a file with a network. source: the user's file and what makes the module in it."""
     name, shapes = architecture.name, architecture.shapes()
     tokens = architecture.takes_tokens
     vocabulary = max((node.integer("vocabulary") for node in architecture.nodes if node.op == "Embedding"), default=0)
     (classes,) = shapes[architecture.output]
     return FILE.format(
         name=name,
-        function=name.replace("-", "_"),
+        function=f"network_{name.replace('-', '_')}",
         layers="\n".join(_layers(architecture, classes)),
         input_shape=architecture.input_shape,
         input="None,  # token ids" if tokens else "InputTransform(),  # pixels as numbers from 0 to 1",
         parameters=architecture.parameter_count(),
         classes=classes,
-        source=source,
+        source=source.replace("\\", "/").replace('"', "'"),
         vocabulary=f"    vocabulary_size={vocabulary},\n" if tokens else "",
     )
 
@@ -84,9 +82,9 @@ def _inputs(node: Node) -> str:
     return quoted[0] if len(quoted) == 1 else f"({', '.join(quoted)})"
 
 
-def write(imported: Imported, weights: Weights, source: str, out: Path) -> None:
+def write(architecture: Architecture, weights: Weights, source: str, out: Path) -> None:
     """Write the network's file and, beside it, the initial weights (.npz), float32."""
     stored: dict[str, Any] = {name: array.astype(np.float32) for name, array in weights.items()}
     with written_whole(out.with_suffix(".npz")) as part, part.open("wb") as stream:
         np.savez(stream, **stored)
-    write_text(out, network_file(imported, source))
+    write_text(out, network_file(architecture, source))

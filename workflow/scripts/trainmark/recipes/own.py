@@ -23,6 +23,9 @@ from trainmark.recipes.recipe import InputTransform, Optimizer, Recipe, recipe_v
 
 SHIPPED = frozenset(RECIPES)
 
+NAME, NAME_ALLOWED = "[a-z0-9][a-z0-9-]{0,39}", "lower-case letters, digits and hyphens, 40 at most"
+"""A pattern for the name of an own recipe, and what it allows."""
+
 
 class PlannedNetwork:
     """A network as the plan holds it: the graph of each input shape and number of classes. name: of its function."""
@@ -59,9 +62,8 @@ def read_networks(files: Iterable[str]) -> list[Recipe]:
     found: dict[str, Recipe] = {}
     for file in files:
         for recipe in _recipes_in(Path(file)):
-            if not re.fullmatch("[a-z0-9][a-z0-9-]{0,39}", str(recipe.name)):
-                allowed = "lower-case letters, digits and hyphens, 40 at most"
-                raise ConfigError(f"networks: {file} has a recipe {recipe.name!r}; allowed: {allowed}")
+            if not re.fullmatch(NAME, str(recipe.name)):
+                raise ConfigError(f"networks: {file} has a recipe {recipe.name!r}; allowed: {NAME_ALLOWED}")
             if recipe.name in SHIPPED or recipe.name in found:
                 raise ConfigError(f"networks: {file} has a recipe {recipe.name}, a name that is taken; choose another")
             found[recipe.name] = recipe
