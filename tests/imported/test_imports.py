@@ -281,6 +281,12 @@ def changed(rule, op, **attributes):
     return faulty
 
 
+def of_itself(x):
+    """Attention of the positions of an image to each other, as an image."""
+    tokens = x.flatten(2).transpose(1, 2)
+    return F.scaled_dot_product_attention(tokens, tokens, tokens).transpose(1, 2).view(x.shape)
+
+
 NORMED = nn.BatchNorm2d(8), nn.LayerNorm(8), nn.GroupNorm(2, 8)
 FAULTS = {
     "epsilon": ("batch_norm", "BatchNorm", {"epsilon": 1e-3}, lambda it, x: it.inner[0](x)),
@@ -289,6 +295,14 @@ FAULTS = {
     "tanh": ("gelu", "GELU", {"approximate": 1}, lambda it, x: F.gelu(x)),
     "ceil": ("max_pool2d", "MaxPool2D", {"ceil": 1}, lambda it, x: F.max_pool2d(x, 3, 2)),
     "padding": ("avg_pool2d", "AvgPool2D", {"padding": 1}, lambda it, x: F.avg_pool2d(x, 3, 2)),
+    "layers": (
+        "layer_norm", "LayerNorm", {"epsilon": 1e-3},
+        lambda it, x: it.inner[1](x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2),
+    ),
+    "neighbours": ("local_response_norm", "LRN", {"n": 3}, lambda it, x: F.local_response_norm(x, 5, 0.1)),
+    "heads": ("scaled_dot_product_attention", "Attention", {"heads": 2}, lambda it, x: of_itself(x)),
+    "causal": ("scaled_dot_product_attention", "Attention", {"causal": 1}, lambda it, x: of_itself(x)),
+    "rate": ("dropout", "Dropout", {"rate": 0.2}, lambda it, x: F.dropout(x, 0.5, it.training)),
     "channels": ("cat", "SliceChannels", {"start": 0, "stop": 4}, lambda it, x: torch.cat(x.chunk(2, 1), 1)),
 }  # fmt: skip
 
@@ -296,15 +310,38 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_wrong_rule_is_found_at_its_module(name):
     operation, op, attributes, function = FAULTS[name]
-    used = {"batch_norm": [NORMED[0]], "group_norm": [nn.Identity(), nn.Identity(), NORMED[2]]}.get(operation, [])
-    module = Wrapped(lambda it, x: function(it, x).mean((2, 3)), 8, *used)
+    used = {"batch_norm": 0, "layer_norm": 1, "group_norm": 2}.get(operation)
+    inner = [one if i == used else nn.Identity() for i, one in enumerate(NORMED)]
+    module = Wrapped(lambda it, x: function(it, x).mean((2, 3)), 8, *inner)
     assert imported(module)[1] < TOLERANCE
     with mock.patch.dict(rules.RULES, {operation: changed(rules.RULES[operation], op, **attributes)}):
         sentence = said(module)
     words = {"decay": "running statistics of inner.0", "ceil": "gives another shape than the layer"}
-    words |= {"padding": words["ceil"]}
+    words |= {"padding": words["ceil"], "rate": "drops at the rates [0.5], and not always at [0.2]"}
     assert words.get(name, "computes other values than the module") in sentence
-    assert name == "decay" or re.match(r"test_imports.py, line \d+", sentence)
+    assert name in ("decay", "rate") or re.match(r"test_imports.py, line \d+", sentence)
+
+
+SWAPPED = {
+    "silu": ("sigmoid", lambda it, x: F.silu(x)),
+    "sigmoid": ("tanh", lambda it, x: x.sigmoid()),
+    "tanh": ("silu", lambda it, x: x.tanh()),
+    "relu6": ("relu", lambda it, x: F.relu6(x)),
+    "softmax": ("gelu", lambda it, x: x.softmax(1)),
+    "mul": ("add", lambda it, x: x * x),
+    "add": ("mul", lambda it, x: x + x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SWAPPED)
+def test_a_rule_of_another_operation_is_found_at_its_line(name):
+    other, function = SWAPPED[name]
+    module = Wrapped(lambda it, x: function(it, x).mean((2, 3)))
+    module.conv.weight.data *= 20  # beyond 6
+    with mock.patch.dict(
+        rules.RULES, {name: lambda net, x, *others: rules.RULES[other](net, x, *others[: other in ("add", "mul")])}
+    ):
+        assert re.match(r"test_imports.py, line \d+.* computes other values than the module", said(module))
 
 
 def test_the_file_holds_the_network():

@@ -86,12 +86,19 @@ def convolution(
     if padding == "same" and size % 2 == 0:
         raise Unsayable("has an even window and padding 'same', which is larger on one side")
     padding = {"same": (size - 1) // 2, "valid": 0}.get(padding, padding) if isinstance(padding, str) else padding
-    biases = {} if bias is None else {"bias": bias}
-    options = _window(size, stride, padding) | ({} if groups == 1 else {"groups": groups})
-    made = net.add(f"Conv{len(window)}D", value, filters=filters, **options, bias=len(biases))
-    net.take(made[0], "kernel", kernel.source, kernel.places.movedim((1, 0), (-2, -1)))
-    _take(net, made[0], **biases)
-    return at.canonical(net, made)
+    options = {"filters": filters, **_window(size, stride, padding), **({} if groups == 1 else {"groups": groups})}
+    places = kernel.places.movedim((1, 0), (-2, -1))
+    return at.canonical(net, _with_kernel(net, f"Conv{len(window)}D", value, kernel.source, places, bias, **options))
+
+
+def _with_kernel(
+    net: Network, op: str, value: Value, source: str, places: torch.Tensor, bias: object, **attributes: int
+) -> tuple[str, Shape]:
+    """Add a layer with a kernel, and with a bias if there is one; return its name and the shape of its output."""
+    made = net.add(op, value, **attributes, bias=int(bias is not None))
+    net.take(made[0], "kernel", source, places)
+    _take(net, made[0], **({} if bias is None else {"bias": bias}))
+    return made
 
 
 def linear(net: Network, x: Any, weight: Any, bias: Any = None) -> Value:
@@ -104,10 +111,7 @@ def linear(net: Network, x: Any, weight: Any, bias: Any = None) -> Value:
     value = at.flattened(net, value)
     if not at.holds_channels(value, -1):
         raise Unsayable("takes another axis than that of the channels")
-    biases = {} if bias is None else {"bias": bias}
-    made = net.add("Dense", value, units=len(kernel.tensor), bias=len(biases))
-    net.take(made[0], "kernel", kernel.source, places.T)
-    _take(net, made[0], **biases)
+    made = _with_kernel(net, "Dense", value, kernel.source, places.T, bias, units=len(kernel.tensor))
     return at.with_channels(value, made, -1)
 
 
@@ -195,7 +199,9 @@ def dropout(net: Network, x: Any, rate: float, train: bool) -> Any:
     return elementwise("Dropout", net, x, rate=rate)
 
 
-def local_response_norm(net: Network, x: Any, size: int, alpha: float, beta: float, k: float) -> Value:
+def local_response_norm(
+    net: Network, x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Value:
     """LRN. PyTorch divides alpha by the number of channels of a window."""
     return elementwise("LRN", net, _image(net, x), n=size, alpha=alpha / size, beta=beta, k=k)
 
@@ -291,12 +297,17 @@ def add(net: Network, x: Any, y: Any, *, alpha: float = 1) -> Value:
     return replace(first, node=net.add("Add", first, second)[0])
 
 
+def _number(operand: Any) -> Any:
+    """Return the number that a tensor of one value holds, or the operand."""
+    is_one = isinstance(operand, Constant) and not operand.source and operand.tensor.numel() == 1
+    return float(operand.tensor) if is_one else operand
+
+
 def multiply(net: Network, x: Any, y: Any) -> Value | Scores:
     """Multiply, LayerScale if one of both is a parameter; the scale of attention if it is a number."""
     if not isinstance(x, Value | Scores):
         x, y = y, x
-    if isinstance(y, Constant) and not y.source and y.tensor.numel() == 1:
-        y = float(y.tensor)
+    y = _number(y)
     if isinstance(x, Scores) and not isinstance(y, int | float):
         raise Unsayable("multiplies the scores of attention by a tensor; allowed: a number")
     if isinstance(y, int | float) and isinstance(x, Value | Scores):
@@ -336,8 +347,7 @@ def _product(net: Network, first: Value, second: Value) -> Value:
 
 def divide(net: Network, x: Any, y: Any) -> Value | Scores:
     """The scale of attention, by a number."""
-    if isinstance(y, Constant) and not y.source and y.tensor.numel() == 1:
-        y = float(y.tensor)
+    y = _number(y)
     if not isinstance(y, int | float):
         raise Unsayable("divides by a tensor; no layer does")
     return multiply(net, x, 1 / y)
