@@ -1,6 +1,7 @@
 """The user's own recipes: read from files, kept in the plan as data."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -70,6 +71,24 @@ def test_an_edit_trains_again_if_it_changes_the_network_or_the_recipe(folder):
     edits = [FILE.replace('"flatten", "Flatten"', '"flat", "Flatten"'), FILE.replace("batch_size=50", "batch_size=25")]
     texts = [FILE, *edits, published, as_trained]
     assert len(set.union(*map(records, texts))) == len(texts) * len(records(FILE))
+
+
+def on_photographs(dataset):
+    photographs = FILE.replace("(1, 28, 28)", "(3, 32, 32)").replace("7_850", "30_730").replace(
+        "InputTransform()", "InputTransform(crop=(32, 32))"
+    )  # fmt: skip
+    Path("own.py").write_text(photographs)
+    experiment = EXPERIMENT | {"datasets": [dataset], "batch_size": 8}
+    return make_plan(*load_config([], {"networks": ["own.py"], "experiments": {"e": experiment}}))
+
+
+def test_a_plan_has_the_network_for_the_classes_of_a_subset():
+    assert "3x32x32/8" in on_photographs("mini-imagenet-8")["recipes"][0]["graphs"]
+
+
+def test_classes_that_are_not_known_yet_are_refused():
+    with pytest.raises(ConfigError, match="needs the number of classes of image-folder before it is prepared"):
+        on_photographs("image-folder")
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from trainmark.frameworks.registry import known_frameworks
 from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import DATASET, FRAMEWORK, problems
 from trainmark.recipes.initializers import KERNEL_INITIALIZERS
+from trainmark.recipes.own import SHIPPED
 from trainmark.recipes.recipe import (
     DEFAULT_CONSTANTS,
     InputTransform,
@@ -270,6 +271,9 @@ def _dataset(recipe: Recipe, i: int, dataset: str, experiment: Mapping, catalogu
         if can_crop:
             ways.append("another input.crop")
         yield path, f"{found}; allowed: {', or '.join(ways)}"
+    elif recipe.name not in SHIPPED and "classes" not in catalogue[dataset]:
+        found = f"the recipe {recipe.name} of your own needs the number of classes of {dataset} before it is prepared"
+        yield ("recipes", i), f"{found}; allowed: a dataset with the key classes"
     else:
         seen = seen_shape(transform, shape)
         yield from _initial_weights(recipe, seen, dataset, experiment, catalogue)

@@ -91,12 +91,6 @@ def sample_shape(name: str, catalogue: Mapping) -> tuple[int, ...]:
     return tuple(entry["image_shape"]) if "image_shape" in entry else (entry["sequence_length"],)
 
 
-def classes_of(name: str, catalogue: Mapping) -> int:
-    """Number of classes of a dataset."""
-    entry = catalogue[name]
-    return classes_of(entry["of"], catalogue) if "of" in entry else int(entry["classes"])
-
-
 def vocabulary_size(name: str, catalogue: Mapping) -> int:
     """Number of token ids of a dataset of texts; 0 for images."""
     entry = catalogue[name]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.config.load import keys_that_decide
-from trainmark.datasets.catalogue import classes_of, kind_of, sample_shape
+from trainmark.datasets.catalogue import kind_of, sample_shape
 from trainmark.files.checksums import sha256_of
 from trainmark.networks.ops import Shape
 from trainmark.plan.code_digests import dataset_code, digest, run_code
@@ -169,7 +169,7 @@ def _add_dataset(name: str, catalogue: Mapping, datasets: dict, own: Mapping, fo
         "code": short_digest([code, datasets[of]["code"] if of else None]),
         "kind": kind,
         "sample_shape": list(sample_shape(name, catalogue)),
-        "classes": classes_of(name, catalogue),
+        "classes": entry.get("classes"),
         "entry": entry,
         "of": datasets[of]["folder"] if of else None,
         "packed": bool(catalogue[name].get("packed")),
