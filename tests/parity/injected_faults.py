@@ -24,8 +24,8 @@ from trainmark.trainer import Trainer
 SAMPLES = 8
 
 
-def network():
-    """A network with every kind of layer that has a fault below."""
+def image_network():
+    """A network with every kind of layer of images that has a fault below."""
     graph = Graph((3, 18, 18))
     graph.add("conv1", "Conv2D", filters=8, size=3, padding=1)
     graph.add("bn1", "BatchNorm")
@@ -35,7 +35,16 @@ def network():
     for branch in "ab":
         graph.add(f"branch_{branch}", "Conv2D", after=stem, filters=5, size=3, padding=1)
     graph.add("joined", "Concat", after=("branch_a", "branch_b"))
-    graph.add("depthwise", "Conv2D", filters=10, size=3, stride=2, padding=1, groups=10)
+    graph.add("flatten", "Flatten")
+    graph.add("fc", "Dense", units=4)
+    return graph.architecture("images")
+
+
+def sequence_network():
+    """The same for layers of sequences."""
+    graph = Graph((3, 18, 18))
+    graph.add("patches", "Conv2D", filters=10, size=3, stride=6)
+    graph.add("depthwise", "Conv2D", filters=10, size=3, padding=1, groups=10)
     graph.add("groups", "GroupNorm", groups=5)
     graph.add("gelu", "GELU")
     graph.add("sequence", "Sequence")
@@ -44,13 +53,22 @@ def network():
     norm = graph.add("norm", "LayerNorm")
     graph.add("attended", "Attention", after=(norm, norm, norm), heads=2)
     graph.add("first", "SelectToken")
-    graph.add("fc", "Dense", units=4)
-    return graph.architecture("faulty")
+    graph.add("classes", "Dense", units=4)
+    return graph.architecture("sequences")
 
 
-def certified_training():
+NETWORKS = {"images": image_network(), "sequences": sequence_network()}
+
+
+def network(name):
+    """The network in which a fault is injected, or that of this name."""
+    layer = None if name in NETWORKS else expected(name)[0]
+    own = {node.name for node in NETWORKS["sequences"].nodes}
+    return NETWORKS[name if name in NETWORKS else "sequences" if layer in own else "images"]
+
+
+def certified_training(architecture):
     """A certified training on three batches of noise."""
-    architecture = network()
     generator = np.random.default_rng(0)
     inputs = generator.normal(size=(4 * SAMPLES, 3, 18, 18))
     labels = generator.integers(0, 4, len(inputs))
@@ -68,7 +86,8 @@ def certified_training():
 def other_attributes(adapter, name, **attributes):
     """The adapter builds one layer with other attributes."""
     tables = tables_of(adapter)
-    op = next(node.op for node in network().nodes if node.name == name)
+    nodes = (node for one in NETWORKS.values() for node in one.nodes)
+    op = next(node.op for node in nodes if node.name == name)
     table = next(table for table in tables if op in table)
     true = table[op]
 
@@ -209,14 +228,22 @@ def expected(name):
 
 
 def take_traces(framework: str, folder: Path) -> None:
-    """Trace a framework without a fault ("none") and with each."""
+    """Trace a framework with each fault, and each network without one ("images", "sequences").
+
+    A fault of the forward pass shows in the stage that trains single steps.
+    """
     adapter = create_adapter(framework, threads=2)
-    stages = {name: STAGES[name] for name in ("network", "steps")}
-    true = certified_training()
-    for name in ("none", *NAMES):
+    for name in (*NETWORKS, *NAMES):
+        stages = (
+            ("network",)
+            if network(name).name == "sequences" or (name in NAMES and expected(name)[1] == "forward")
+            else ("network", "steps")
+        )
+        training = certified_training(network(name))
         with FAULTS.get(name, (None, None, nothing))[2](adapter):
-            training = TRAINING_FAULTS[name][2](true) if name in TRAINING_FAULTS else true
-            write_trace(trace(adapter, training, Trainer(framework, "cpu"), stages), folder / f"{framework}-{name}.npz")
+            training = TRAINING_FAULTS[name][2](training) if name in TRAINING_FAULTS else training
+            traced = trace(adapter, training, Trainer(framework, "cpu"), {stage: STAGES[stage] for stage in stages})
+            write_trace(traced, folder / f"{framework}-{name}.npz")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import injected_faults
@@ -30,26 +31,35 @@ CASES = [(framework, name) for framework in OTHER for name in injected_faults.NA
 
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory):
-    """A function that returns a framework's trace with a fault, or without one ("none")."""
+    """A function that returns a framework's trace with a fault, or of a network without one; taken at first use."""
     folder = tmp_path_factory.mktemp("traces")
-    for framework in OTHER:
+
+    @cache
+    def taken(framework):
         assert not known_frameworks()[framework].missing_packages()
         command = [sys.executable, injected_faults.__file__, "--framework", framework, "--folder", str(folder)]
         done = subprocess.run(command, capture_output=True, text=True, env=importing())
         assert done.returncode == 0, done.stderr[-3000:]
-    return lambda framework, name: read_trace(Path(folder) / f"{framework}-{name}.npz")
+
+    def traced(framework, name):
+        taken(framework)
+        return read_trace(Path(folder) / f"{framework}-{name}.npz")
+
+    return traced
 
 
+@pytest.mark.parametrize("name", injected_faults.NETWORKS)
 @pytest.mark.parametrize("framework", OTHER)
-def test_without_a_fault_the_pair_is_equal_up_to_rounding(traces, framework):
-    pair = compare(traces(OTHER[framework], "none"), traces(framework, "none"), injected_faults.network())
+def test_without_a_fault_the_pair_is_equal_up_to_rounding(traces, framework, name):
+    pair = compare(traces(OTHER[framework], name), traces(framework, name), injected_faults.network(name))
     assert pair.parity == "rounding"
     assert pair.location is None
 
 
 @pytest.mark.parametrize(("framework", "name"), CASES)
 def test_an_injected_fault_is_found_at_its_layer(traces, framework, name):
-    pair = compare(traces(OTHER[framework], "none"), traces(framework, name), injected_faults.network())
+    network = injected_faults.network(name)
+    pair = compare(traces(OTHER[framework], network.name), traces(framework, name), network)
     layer, what = injected_faults.expected(name)
     assert pair.parity == "different"
     assert (pair.location.layer, pair.location.what) == (layer, what), pair.sentence
