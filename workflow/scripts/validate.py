@@ -1,6 +1,7 @@
 """Check config files without running anything. Print the number of runs and how long they take, or what is wrong."""
 
 import argparse
+from collections import Counter
 from pathlib import Path
 
 from trainmark.config.keys_page import keys_page
@@ -8,7 +9,7 @@ from trainmark.config.load import default_config, load_config, read_documents
 from trainmark.errors import run_command
 from trainmark.machine.gpus import find_gpus
 from trainmark.plan.local_files import with_local_files
-from trainmark.plan.matrix import asks_for_gpus, expand_runs, why_no_verdict, with_devices
+from trainmark.plan.matrix import asks_for_gpus, expand_runs, why_no_verdict, with_devices, without_layers
 from trainmark.session.forecast import estimate
 
 
@@ -39,6 +40,8 @@ def main() -> None:
     for name, experiment in config["experiments"].items():
         count = _runs(sum(run.experiment == name for run in runs))
         print("; ".join(filter(None, [f"{name}: {count}", why_no_verdict(name, experiment)])))
+    for reason, number in Counter(without_layers(runs).values()).items():
+        print(f"left out: {_runs(number)}, because {reason}")
     for name in config["prepare"]:
         print(f"{name}: will be prepared")
     print(f"{_runs(len(runs))} in all{f'; {estimate(config, catalogue, runs)}' if runs else ''}", flush=True)

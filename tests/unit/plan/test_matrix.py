@@ -5,6 +5,8 @@ from itertools import pairwise, product
 import pytest
 
 from trainmark.errors import ConfigError
+from trainmark.frameworks.registry import Framework
+from trainmark.plan import matrix
 from trainmark.plan.matrix import certified_groups, expand_runs, trained_order, with_devices
 from trainmark.plan.run import Run
 
@@ -48,6 +50,18 @@ def test_devices(devices, gpu_found, expected):
     assert asked == config(e={"devices": devices}), "the config stays as it was given"
     assert found["experiments"]["e"]["devices"] == expected
     assert list(dict.fromkeys(run.trainer.device for run in expand_runs(found))) == expected
+
+
+def test_runs_are_left_out_whose_network_has_layers_that_the_framework_lacks(monkeypatch):
+    """f1 has all layers."""
+    own = {"f1": Framework("f1", "m", [], {}), "f2": Framework("f2", "m", [], {}, layers=["Flatten", "Dense", "ReLU"])}
+    monkeypatch.setattr(matrix, "known_frameworks", lambda: own)
+    runs = expand_runs(config(e={"recipes": ["mnist-mlp-flux", "imdb-cnn"], "frameworks": [*own]}))
+    left_out = matrix.without_layers(runs)
+    assert {(run.recipe, run.trainer.framework) for run in runs if run.id in left_out} == {("imdb-cnn", "f2")}
+    assert set(left_out.values()) == {
+        "f2 has no layer BinaryLogits, Conv1D, Dropout, Embedding, GlobalMaxPool1D of imdb-cnn"
+    }
 
 
 # --- the order of training ----------------------------------------------------------------------------------------

@@ -365,7 +365,7 @@ def _why_not(workers: int, experiment: Mapping, catalogue: Mapping) -> Iterator[
             yield f"{framework} has no engine for several workers; allowed: {allowed}"
             continue
         for recipe, op in product(experiment["recipes"], sorted(engines[framework].lacks)):
-            if op in _ops(RECIPES[recipe]):
+            if op in RECIPES[recipe].ops:
                 having = [name for name, engine in engines.items() if op not in engine.lacks]
                 yield (
                     f"{engines[framework].name}, the engine of {framework}, computes {op} of {recipe} "
@@ -380,13 +380,6 @@ def _why_not(workers: int, experiment: Mapping, catalogue: Mapping) -> Iterator[
         if last is not None and last < workers:
             which = f"the last batch has {last} samples ({recipe} on {dataset})"
             yield f"{which}; allowed: at most {last}, or another batch_size"
-
-
-@cache
-def _ops(recipe: Recipe) -> frozenset[str]:
-    """Return the layer types of a recipe's network."""
-    architecture = recipe.architecture(recipe.input_shape, recipe.published_classes)
-    return frozenset(node.op for node in architecture.nodes)
 
 
 # --- the whole config ---------------------------------------------------------------------------------------------

@@ -70,6 +70,7 @@ class Framework:
         training uses them, and its environment in envs/ has none of them except those of the image decoders.
     also_called: other names, in lower case, that a user may write in a config; a message then suggests the right one.
     variables: beginnings of the environment variables that its library reads when it is imported.
+    layers: the layer types that its adapter has; empty if it has all.
     engine: how several workers of it train, as the adapter's `*_workers` module says in WORKERS; None if they can't.
     """
 
@@ -84,6 +85,7 @@ class Framework:
     unused_packages: Sequence[str] = ()
     also_called: Sequence[str] = ()
     variables: Sequence[str] = ()
+    layers: Sequence[str] = ()
     engine: Engine | None = None
 
     @property

@@ -19,7 +19,7 @@ from trainmark.files.checksums import sha256_of
 from trainmark.networks.ops import Shape
 from trainmark.plan.code_digests import dataset_code, digest, run_code
 from trainmark.plan.keys import KEY_DIGITS, deciding, key_of, short_digest
-from trainmark.plan.matrix import certified_groups, datasets_of, expand_runs, trained_order
+from trainmark.plan.matrix import certified_groups, datasets_of, expand_runs, trained_order, without_layers
 from trainmark.plan.own_data import deciding_of_own
 from trainmark.plan.products import (
     CERTIFICATE,
@@ -100,7 +100,8 @@ def make_plan(
     again: ids of the runs that are trained again although they have records.
     own: what the user's folders hold (`own_data`), by dataset.
     """
-    runs, left_out = expand_runs(config), missing or {}
+    runs = expand_runs(config)
+    left_out = {**without_layers(runs), **(missing or {})}
     left = [run for run in runs if run.id not in left_out]
     datasets: dict[str, dict] = {}
     for name in datasets_of(config, catalogue):

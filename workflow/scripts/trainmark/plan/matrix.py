@@ -5,11 +5,14 @@ This module imports only the standard library, so that a dry run needs no framew
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from itertools import product
 from math import prod
 
 from trainmark.errors import ConfigError
+from trainmark.frameworks.registry import known_frameworks
 from trainmark.plan.run import Run
+from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import DATASET, FRAMEWORK
 from trainmark.trainer import KEYS, Trainer, trainers_of
 from trainmark.variant import split_name
@@ -68,6 +71,17 @@ def _runs_of(name: str, experiment: Mapping) -> Iterator[Run]:
 def expand_runs(config: Mapping) -> list[Run]:
     """Return all runs of a config with resolved devices, experiment by experiment. Tables list them in this order."""
     return [run for name, experiment in config["experiments"].items() for run in _runs_of(name, experiment)]
+
+
+def without_layers(runs: Iterable[Run]) -> dict[str, str]:
+    """Return the runs whose network has layers that the framework's adapter lacks: why they are left out, by run id."""
+    frameworks, ops = known_frameworks(), cache(lambda recipe: RECIPES[recipe].ops)
+    found = {}
+    for run in runs:
+        layers = frameworks[run.trainer.framework].layers if run.trainer.framework != FRAMEWORK else ()
+        if layers and (lacking := ops(run.recipe) - {*layers}):
+            found[run.id] = f"{run.trainer.framework} has no layer {', '.join(sorted(lacking))} of {run.recipe}"
+    return found
 
 
 LEAST_PAIRS = 6

@@ -137,6 +137,11 @@ class Recipe:
         return self.architecture(input_shape, classes).with_dropout(settings.get("dropout"))
 
     @property
+    def ops(self) -> set[str]:
+        """The layer types of its network."""
+        return {node.op for node in self.architecture(self.input_shape, self.published_classes).nodes}
+
+    @property
     def dropout_rates(self) -> list[float]:
         """The distinct rates of its Dropout layers."""
         nodes = self.architecture(self.input_shape, self.published_classes).nodes

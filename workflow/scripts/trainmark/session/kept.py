@@ -52,6 +52,8 @@ def why_trained(campaign: Campaign, jobs: Iterable[Any]) -> Iterator[str]:
         return
     count = f"{len(campaign.order)} run{'s' if len(campaign.order) > 1 else ''}"
     yield f"{len(wildcards)} of {count} to train"
+    for reason, number in Counter(campaign.missing.values()).items():
+        yield f"  left out: {number} run{'s' if number > 1 else ''}, because {reason}"
     differences: dict[str, str] = {}
     counts: Counter = Counter()
     repeated = set(campaign.plan["repeated"])
