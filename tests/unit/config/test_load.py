@@ -169,7 +169,7 @@ def test_the_config_that_the_report_prints_gives_the_same_runs_with_the_same_set
     text = "experiments:\n  e: {variants: {a: {optimizer: {rule: sgd}}, b: {}, c: {batch_size: 8}}}\n  f: {epochs: [1]}"
     text += "\n  g: {optimizer: {rule: adam}, grid: {learning_rate: [.1, .2], batch_size: [8, 16]}}"
     config, _ = load(text)
-    written = config_to_reproduce(config)
+    written = config_to_reproduce({"config": config}, "plan.json")
     assert json.loads(written)["experiments"]["e"]["variants"]["c"] == {"batch_size": 8, "optimizer": {}}
     assert experiments_of(written) == config["experiments"]
 

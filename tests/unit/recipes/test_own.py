@@ -56,6 +56,9 @@ def test_a_plan_holds_a_recipe_as_data_and_needs_no_file(folder):
     values = [{**vars(one), "architecture": None} for one in (recipe, written)]
     assert values[0] == values[1]
     assert own.deciding_values(recipe, [((1, 28, 28), 10)]) == own.deciding_values(written, [((1, 28, 28), 10)])
+    own.register(())
+    again = load_config([], {"networks": ["plan.json"], "experiments": {"e": EXPERIMENT}})
+    assert make_plan(*again)["records"] == plan["records"], "the plan of a results folder trains the same runs"
     with pytest.raises(DataError, match=r"no network linear for inputs of the shape \(1, 8, 8\) and 10 classes"):
         recipe.architecture((1, 8, 8), 10)
 

@@ -228,7 +228,9 @@ def test_many_runs_are_counted_on_the_page_and_listed_in_the_summary(tmp_path):
 def test_the_config_to_reproduce_is_a_config_of_the_same_runs():
     recipes = {"recipes": ["mnist-mlp-flux"], "frameworks": ["chainer"], "epochs": [2, 3], "repeats": 2}
     config = with_devices(load_config([], {"experiments": {"e": recipes}, "prepare": ["digits"]})[0], gpu_found=False)
-    again, _ = load_config([], json.loads(config_to_reproduce({key: config[key] for key in PLANNED_KEYS})))
+    again, _ = load_config(
+        [], json.loads(config_to_reproduce({"config": {key: config[key] for key in PLANNED_KEYS}}, "plan.json"))
+    )
     assert expand_runs(again) == expand_runs(config)
     assert again["experiments"] == config["experiments"]
 

@@ -53,7 +53,7 @@ def pack(results: Results, clone: Path, out: Path, licence: str) -> str:
     content: dict[str, bytes | Path] = {
         "README.md": README.format(experiments=experiments, version=version, commit=commit, licence=licence).encode(),
         "CITATION.cff": source["CITATION.cff"],
-        "config.json": f"{config_to_reproduce(results.plan['config'])}\n".encode(),
+        "config.json": f"{config_to_reproduce(results.plan, 'results/plan.json')}\n".encode(),
         **{f"results/{file.relative_to(folder)}": file for file in kept if file.is_file()},
         **{f"source/{name}": data for name, data in source.items()},
     }

@@ -55,7 +55,7 @@ def register(recipes: Iterable[Recipe]) -> None:
 
 
 def read_networks(files: Iterable[str]) -> list[Recipe]:
-    """Run the user's files and return their recipes: each one that a file assigns to a name.
+    """Run the user's files and return their recipes: each one that a file assigns to a name, or that a plan has.
 
     Raises ConfigError if a file is missing, fails, or has no recipe, or a recipe with a name that is taken.
     """
@@ -73,6 +73,8 @@ def read_networks(files: Iterable[str]) -> list[Recipe]:
 def _recipes_in(file: Path) -> list[Recipe]:
     if not file.is_file():
         raise ConfigError(f"networks: {file} does not exist in {Path.cwd()}, where snakemake was called")
+    if file.suffix == ".json":
+        return _recipes_of_plan(file)
     try:
         values = runpy.run_path(str(file), run_name=file.stem)
     except Exception as error:  # of the user's code
@@ -83,6 +85,14 @@ def _recipes_in(file: Path) -> list[Recipe]:
     if not recipes:
         raise ConfigError(f"networks: {file} has no recipe; assign one to a name, such as RECIPE = Recipe(...)")
     return recipes
+
+
+def _recipes_of_plan(file: Path) -> list[Recipe]:
+    """Return the own recipes of a results folder, from its plan.json: the same networks without the user's files."""
+    try:
+        return [from_document(document) for document in json.loads(file.read_text())["recipes"]]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ConfigError(f"networks: {file} is no plan.json of a results folder with recipes of one's own") from error
 
 
 def as_document(recipe: Recipe, shapes: Iterable[tuple[Shape, int]]) -> dict[str, Any]:

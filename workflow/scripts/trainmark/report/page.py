@@ -8,12 +8,13 @@ the list of runs, the heading of a column has its data-field, and the table its 
 import base64
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pandas as pd
 
 from trainmark.datasets.prepared import read_manifest
+from trainmark.frameworks.registry import known_frameworks
 from trainmark.plan.figures import NOTHING_TO_SHOW, known_figures
 from trainmark.recipes.command import DATASET
 from trainmark.report.first_screen import first_screen, summary_json
@@ -80,15 +81,24 @@ def render(results: Results) -> tuple[str, str]:
         "waiting_limit": f"{100 * WAITING_LIMIT:.0f} %",
         "methods": prose,
         "commits": [one for one, _ in Counter(tuple(run[column] for column in CODE) for run in rows).most_common()],
-        "config": config_to_reproduce(config),
+        "config": config_to_reproduce(plan, "plan.json"),
+        "set_up": _set_up(results.runs["framework"].unique()),
+        "own": [recipe["values"]["name"] for recipe in plan.get("recipes", ())],
     }
     return templates(autoescape=True).get_template("page.html.j2").render(values), summary_json(screen, prose)
 
 
-def config_to_reproduce(config: Mapping) -> str:
-    """The text of a config file with the experiments of a plan's config."""
-    written = {**config, "experiments": collapsed(config["experiments"])}
+def config_to_reproduce(plan: Mapping, plan_file: str) -> str:
+    """The text of a config file with the experiments of a plan. plan_file: its place, for the user's own networks."""
+    written = {**plan["config"], "experiments": collapsed(plan["config"]["experiments"])}
+    written["networks"] = [plan_file] if plan.get("recipes") else []
     return json.dumps({key: value for key, value in written.items() if value}, indent=2)
+
+
+def _set_up(frameworks: Iterable[str]) -> list[str]:
+    """The commands that install these frameworks."""
+    commands = {known.set_up for name in frameworks if (known := known_frameworks().get(name))}
+    return ["make .venv/.installed", *sorted(commands - {"make"})]
 
 
 def _sections(results: Results, models: Mapping[tuple[str, ...], Model], standings: list[Standing]) -> Iterator[dict]:
