@@ -7,6 +7,7 @@ start from numpy's zeros until `set_weights` sets them: on JAX, Keras's own init
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import pi, sqrt
 from typing import Any
 
@@ -304,13 +305,13 @@ def _tanh(inputs: Any) -> Any:
     return ops.tanh(inputs)
 
 
-def _gelu(inputs: Any) -> Any:
-    """Return GELU by erf. That of Keras takes constants in float32 on TensorFlow."""
-    return inputs * (0.5 * ops.erf(inputs * sqrt(0.5)) + 0.5)
-
-
-def _gelu_tanh(inputs: Any) -> Any:
-    return inputs * (0.5 * _tanh(sqrt(2 / pi) * (inputs + 0.044715 * inputs * inputs * inputs)) + 0.5)
+def _gelu(approximate: bool) -> Callable:
+    """Return GELU by erf or tanh. Keras's has constants in float32 on TensorFlow, and a tanh in float32 on JAX."""
+    if keras.backend.backend() == "torch":
+        return partial(ops.gelu, approximate=approximate)
+    if approximate:
+        return lambda x: x * (0.5 * _tanh(sqrt(2 / pi) * (x + 0.044715 * x * x * x)) + 0.5)
+    return lambda x: x * (0.5 * ops.erf(x * sqrt(0.5)) + 0.5)
 
 
 def _class_token(inputs: Any, token: Any) -> Any:
@@ -367,7 +368,7 @@ LAYERS: Mapping[str, Callable[[Node, int], Callable]] = {
     "LayerScale": lambda node, rank: OwnArray("gamma", 1, ops.multiply, name=node.name),
     "ReLU": lambda node, rank: keras.layers.ReLU(name=node.name),
     **dict.fromkeys(ACTIVATIONS, _activation),
-    "GELU": lambda node, rank: Operation(_gelu_tanh if node.attributes["approximate"] else _gelu, name=node.name),
+    "GELU": lambda node, rank: Operation(_gelu(bool(node.attributes["approximate"])), name=node.name),
     "Dropout": lambda node, rank: keras.layers.Dropout(node.attributes["rate"], name=node.name),
     "MaxPool2D": lambda node, rank: _pool(ops.max_pool, node),
     "AvgPool2D": lambda node, rank: _pool(ops.average_pool, node),

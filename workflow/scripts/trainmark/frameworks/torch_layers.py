@@ -150,7 +150,8 @@ def _dense(node: Node, shape: Shape) -> torch.nn.Module:
 
 
 def _class_token(input: torch.Tensor, token: torch.Tensor) -> torch.Tensor:
-    return torch.cat([token[:, None].expand(len(input), -1, 1), input], 2)
+    """Return the longer sequence, in the memory position by position, as layers of each position take it."""
+    return torch.cat([token.expand(len(input), 1, -1), input.movedim(1, -1)], 1).movedim(-1, 1)
 
 
 def _product(input: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
