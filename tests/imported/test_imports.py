@@ -181,6 +181,20 @@ HIDDEN = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda it, x: x.permute(0, 2, 3, 1).flatten(1), "the output of the module takes an image or a sequence"),
+        (lambda it, x: x[:, :, 0, ::2].flatten(1), "the output of the module takes a part"),
+        (lambda it, x: x.view(torch.int32).view(torch.float32).mean((2, 3)), "is used in a way that no layer has"),
+    ],
+)
+def test_an_output_and_views_that_no_layer_gives_are_one_sentence(function, words):
+    module = Wrapped(function)
+    module.fc = nn.Identity()
+    assert words in said(module)
+
+
 @pytest.mark.parametrize("name", HIDDEN)
 def test_what_a_trace_hides_is_refused(name):
     make, words = HIDDEN[name]

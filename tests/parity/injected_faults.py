@@ -234,12 +234,10 @@ def take_traces(framework: str, folder: Path) -> None:
     """
     adapter = create_adapter(framework, threads=2)
     for name in (*NETWORKS, *NAMES):
-        stages = (
-            ("network",)
-            if network(name).name == "sequences" or (name in NAMES and expected(name)[1] == "forward")
-            else ("network", "steps")
-        )
-        training = certified_training(network(name))
+        architecture = network(name)
+        in_single_steps = architecture.name == "sequences" or (name in NAMES and expected(name)[1] == "forward")
+        stages = ("network",) if in_single_steps else ("network", "steps")
+        training = certified_training(architecture)
         with FAULTS.get(name, (None, None, nothing))[2](adapter):
             training = TRAINING_FAULTS[name][2](training) if name in TRAINING_FAULTS else training
             traced = trace(adapter, training, Trainer(framework, "cpu"), {stage: STAGES[stage] for stage in stages})

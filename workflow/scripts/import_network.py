@@ -12,7 +12,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from trainmark.errors import ConfigError, DataError, run_command
+from trainmark.errors import ConfigError, DataError, in_one_sentence, run_command
 from trainmark.recipes.own import NAME, NAME_ALLOWED
 
 
@@ -64,7 +64,7 @@ def load_module(named: str) -> Any:
         made = getattr(loaded, name)
         made = made() if callable(made) and not isinstance(made, Module) else made
     except (Exception, SystemExit) as error:  # of the user's code
-        raise ConfigError(f"{named} can't be made: {type(error).__name__}: {' '.join(str(error).split())}") from error
+        raise ConfigError(f"{named} can't be made: {in_one_sentence(error)}") from error
     finally:
         sys.argv = arguments
         os.chdir(here)

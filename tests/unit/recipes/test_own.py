@@ -94,6 +94,13 @@ def test_classes_that_are_not_known_yet_are_refused():
         on_photographs("image-folder")
 
 
+@pytest.mark.parametrize("text", ["", "[]", '{"records": {}}', '{"recipes": [1]}'])
+def test_a_file_that_is_no_plan_with_recipes_is_named(folder, text):
+    (folder / "plan.json").write_text(text)
+    with pytest.raises(ConfigError, match=r"networks: plan\.json is no plan\.json of a results folder with recipes"):
+        own.read_networks(["plan.json"])
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -230,11 +230,13 @@ def refusing(function: Callable) -> Callable:
     return call
 
 
-def in_one_sentence(error: Exception) -> str:
+def in_one_sentence(error: BaseException) -> str:
     """Return the message of an error; if it is neither one of ours nor in ADVICE, after the name of its class."""
     if isinstance(error, OSError) and error.errno in ADVICE:
         return f"{error.filename} can't be used {why(error)}" if error.filename else f"the system refuses {why(error)}"
-    return str(error) if isinstance(error, TrainmarkError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, TrainmarkError):
+        return str(error)
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def print_traceback(error: Exception) -> None:

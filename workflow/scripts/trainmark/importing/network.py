@@ -106,6 +106,8 @@ def _refuse(module: torch.nn.Module) -> None:
     """Raise ConfigError for what no operation shows that torch.export records."""
     held: dict[int, str] = {}
     for name, parameter in module.named_parameters():
+        if parameter.device.type != "cpu":
+            raise ConfigError(f"the parameter {name} is on the device {parameter.device.type}; allowed: cpu")
         if not parameter.requires_grad:
             raise ConfigError(f"the parameter {name} is not trained (requires_grad); in a network all parameters are")
         other = held.setdefault(parameter.data_ptr(), name)
@@ -114,7 +116,7 @@ def _refuse(module: torch.nn.Module) -> None:
     if not held:
         raise ConfigError("the module has no parameters to train")
     for name, one in module.named_modules():
-        if getattr(one, "momentum", 0) is None:
+        if isinstance(one, torch.nn.modules.batchnorm._BatchNorm) and one.momentum is None:
             raise ConfigError(
                 f"{name} ({type(one).__name__}) averages over all steps; allowed: a number as its momentum"
             )
@@ -211,7 +213,7 @@ class Builder:
             if node.name in sources:
                 tensor = state[sources[node.name]].detach()
                 is_number = node.name in signature.inputs_to_lifted_tensor_constants
-                places = None if is_number else torch.arange(tensor.numel()).reshape(tensor.shape)
+                places = None if is_number else in_order(*tensor.shape)
                 self._operands[node] = Constant(tensor, places, "" if is_number else sources[node.name])
             else:
                 self._operands[node] = canonical(self, ("input", self._graph.shape("input")))
@@ -228,7 +230,10 @@ class Builder:
             value = replace(value, places=value.places[:, None])
         if not isinstance(value, Value) or value.factor != 1 or value.places.dim() != 2:
             raise ConfigError("the module returns no logits (samples, classes)")
-        value = flattened(self, whole(self, value))
+        try:
+            value = flattened(self, whole(self, value))
+        except Unsayable as error:
+            raise ConfigError(f"the output of the module {error}") from error
         if value.node != self._graph.last:
             raise ConfigError("the module computes layers whose results it does not return")
         if value.shape == (1,):  # of a binary cross entropy
@@ -247,9 +252,9 @@ class Builder:
             return broken
         if node.target is operator.getitem:
             return self._operands[node.args[0]][node.args[1]]
-        if all(isinstance(value, Constant) for value in values):
-            return self._computed(node)
         name = node.target._schema.name.partition("::")[2]
+        if all(isinstance(value, Constant) for value in values):
+            return self._computed(name, node)
         self._latest = self.where[node.name] = _place(node)
         path, kind = _module_of(node)
         is_layer = kind.startswith("torch.nn.") and not kind.endswith(".MultiheadAttention")
@@ -274,13 +279,13 @@ class Builder:
         if name in ("log_softmax", "special_log_softmax") and node.args[1] in (1, -1):
             self.log_probabilities = node
             return self._operands[node.args[0]]
-        if name in MOVES and isinstance(moved := self._operands[node.args[0]], Value):
-            return self._moved_places(node, moved)
         rule = RULES.get(name) or RULES.get(name.rstrip("_"))
-        if rule is None:
-            raise Unsayable("is computed by no layer")
-        self.result = tuple(node.meta["val"].shape)
         try:
+            if name in MOVES and isinstance(moved := self._operands[node.args[0]], Value):
+                return self._moved_places(node, moved)
+            if rule is None:
+                raise Unsayable("is computed by no layer")
+            self.result = tuple(node.meta["val"].shape)
             args, kwargs = map_arg((node.args, node.kwargs), self._operands.__getitem__)
             result = rule(self, *args, **kwargs)
         except (AttributeError, TypeError, LookupError, RuntimeError) as error:
@@ -291,7 +296,7 @@ class Builder:
             self.values[node.name] = result
         return result
 
-    def _computed(self, node: Any) -> Any:
+    def _computed(self, name: str, node: Any) -> Any:
         """Return what an operation on constants gives. One that moves the values of a parameter gives these."""
         if torch.Tag.nondeterministic_seeded in node.target.tags:
             return Broken(
@@ -299,7 +304,6 @@ class Builder:
             )
         operands = {one: self._operands[one] for one in node.all_input_nodes}
         tensors = self._called(node, {one: held.tensor.clone() for one, held in operands.items()})
-        name = node.target._schema.name.partition("::")[2]
         first = operands.get(node.args[0]) if node.args else None
         source = next((held.source for held in operands.values() if held.source), "")
         if first is None or first.places is None or name not in MOVES | {"embedding"}:

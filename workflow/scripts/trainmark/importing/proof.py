@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from trainmark.errors import ConfigError
+from trainmark.errors import ConfigError, in_one_sentence
 from trainmark.frameworks.layouts import outputs_first, outputs_last
 from trainmark.frameworks.torch_layers import LAYERS
 from trainmark.frameworks.torch_layers import Network as TorchNetwork
@@ -62,7 +62,7 @@ def prove(imported: Imported, module: torch.nn.Module, inputs: torch.Tensor) -> 
     except ConfigError:
         raise
     except Exception as error:  # of the user's code, or of what PyTorch does with it
-        raise ConfigError(f"a step of the module fails in float64: {' '.join(str(error).split())}") from error
+        raise ConfigError(f"a step of the module fails in float64: {in_one_sentence(error)}") from error
 
 
 def _drawn(inputs: torch.Tensor) -> torch.Tensor:

@@ -28,11 +28,15 @@ def _value(net: Network, operand: object) -> Value:
     return at.whole(net, operand)
 
 
-def _image(net: Network, operand: object) -> Value:
-    value = _value(net, operand)
-    if len(value.shape) != 3 or not at.is_canonical(net, value):
-        raise Unsayable("takes an image (samples, channels, height, width), and gets other axes")
+def _ordered(net: Network, value: Value, axes: int) -> Value:
+    """Return a value of so many axes, if its tensor is (samples, channels, ...)."""
+    if len(value.shape) != axes or not at.is_canonical(net, value):
+        raise Unsayable("takes the samples, the channels and then the sides, and gets other axes")
     return value
+
+
+def _image(net: Network, operand: object) -> Value:
+    return _ordered(net, _value(net, operand), 3)
 
 
 def _array(operand: object, what: str) -> Constant:
@@ -78,9 +82,7 @@ def convolution(
         one = replace(kernel, places=kernel.places.flatten(1), tensor=kernel.tensor.flatten(1))
         dense = linear(net, replace(value, places=value.places.flatten(1)), one, bias)
         return replace(dense, places=dense.places.reshape(net.result))
-    value = at.sequence(net, value) if len(window) == 1 else value
-    if len(value.shape) != len(window) + 1 or not at.is_canonical(net, value):
-        raise Unsayable("takes the samples, the channels and then the sides, and gets other axes")
+    value = _ordered(net, at.sequence(net, value) if len(window) == 1 else value, 1 + len(window))
     _only(1, dilation, "a dilation of")
     size = _one(window, "window")
     if padding == "same" and size % 2 == 0:
@@ -150,8 +152,7 @@ def group_norm(
 ) -> Value:
     """GroupNorm."""
     value = at.flattened(net, _value(net, x))
-    if not at.is_canonical(net, value):
-        raise Unsayable("takes the samples, the channels and then the positions, and gets other axes")
+    value = _ordered(net, value, len(value.shape))
     return _normalised(net, "GroupNorm", value, {"gamma": gamma, "beta": beta}, groups=groups, epsilon=epsilon)
 
 
@@ -275,7 +276,7 @@ def _alike(net: Network, *operands: Any) -> list[Value]:
     return [at.sequence(net, value) for value in values] if any(len(value.shape) == 2 for value in values) else values
 
 
-def add(net: Network, x: Any, y: Any, *, alpha: float = 1) -> Value:
+def add(net: Network, x: Any, y: Any, *, alpha: float = 1) -> Any:
     """Add, or PositionEmbedding if one of both is a parameter."""
     _only(1, alpha, "a factor of")
     if isinstance(x, Constant) or isinstance(y, Constant):
@@ -289,8 +290,9 @@ def add(net: Network, x: Any, y: Any, *, alpha: float = 1) -> Value:
         name, _ = net.add("PositionEmbedding", value)
         net.take(name, "positions", constant.source, places.T)
         return replace(value, node=name)
-    if {0} & {one for one in (x, y) if isinstance(one, int | float)}:  # as sum() begins
-        return x if isinstance(x, Value) else y
+    for number, other in ((x, y), (y, x)):
+        if isinstance(number, int | float) and number == 0:  # as sum() begins
+            return other
     first, second = _alike(net, x, y)
     if not torch.equal(first.places, second.places):
         raise Unsayable("adds tensors of different axes, which PyTorch repeats")
@@ -360,8 +362,7 @@ def join(net: Network, operands: Sequence[Any], dim: int = 0) -> Value:
     values = _alike(net, *operands)
     if len(values) == 1:
         return values[0]
-    made = net.add("Concat", *values)
-    name, shape = made
+    name, shape = net.add("Concat", *values)
     joined, before = [], 0
     for value in values:
         sample, place = value.places // prod(value.shape), value.places % prod(value.shape)

@@ -16,7 +16,7 @@ from trainmark.files.whole import write_text
 from trainmark.plan.code_digests import refuse_other_code, run_code
 from trainmark.plan.products import PLAN_FILE
 from trainmark.plan.run import Run
-from trainmark.recipes.own import from_document, register
+from trainmark.recipes.own import planned_recipes, register
 from trainmark.trainer import Trainer
 
 PARTIAL_VARIABLE = "TRAINMARK_PARTIAL"
@@ -52,7 +52,7 @@ def read_plan(path: Path) -> dict[str, Any]:
         plan: dict[str, Any] = json.loads(path.read_text())
         if not isinstance(plan["records"], dict) or not isinstance(plan["jobs"], dict):
             raise TypeError
-        register(map(from_document, plan.get("recipes", ())))
+        register(planned_recipes(plan))
         return plan
     except FileNotFoundError as error:
         raise DataError(

@@ -11,7 +11,7 @@ from trainmark.errors import DataError, RecordError, why
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.plan.plan_file import plan_if_there
 from trainmark.recipes.catalogue import RECIPES
-from trainmark.recipes.own import from_document, register
+from trainmark.recipes.own import planned_recipes, register
 from trainmark.recipes.recipe import Recipe
 from trainmark.records.record import read_record
 
@@ -37,7 +37,9 @@ def find_run(path: Path, dataset_folder: Path | None = None) -> TrainedRun:
     file = path / "record.json" if path.is_dir() else path
     record = read_record(file)
     name, framework = record["run"]["recipe"], record["run"]["framework"]
-    register(map(from_document, _plan_of(file, record).get("recipes", ())))
+    results = _results_of(file, record)
+    plan = plan_if_there(results / "plan.json")
+    register(planned_recipes(plan))
     fitting = [recipe.name for recipe in RECIPES.values() if recipe.input is None]
     if name not in fitting:
         raise RecordError(f"{file} is of the recipe {name}, which labels no texts; choose one of {', '.join(fitting)}")
@@ -51,7 +53,7 @@ def find_run(path: Path, dataset_folder: Path | None = None) -> TrainedRun:
     weights = file.with_name(record["weights"]["file"])
     if not weights.is_file():
         raise RecordError(f"{weights}, the trained weights of the run, is missing; {_train_again(file)}")
-    folder = dataset_folder or _dataset_of(file, record)
+    folder = dataset_folder or _dataset_of(results, plan, record["dataset"]["name"])
     if not folder.is_dir():
         raise DataError(
             f"{folder}, the dataset of the run, does not exist; name its prepared folder with --dataset-folder"
@@ -76,14 +78,9 @@ def _results_of(file: Path, record: dict) -> Path:
     return above[min(depth, len(above) - 1)]
 
 
-def _plan_of(file: Path, record: dict) -> dict:
-    return plan_if_there(_results_of(file, record) / "plan.json")
-
-
-def _dataset_of(file: Path, record: dict) -> Path:
-    """Return the prepared dataset of a run, by the plan of its results folder; that of any key if there is no plan."""
-    results, name = _results_of(file, record), record["dataset"]["name"]
-    planned: dict | None = _plan_of(file, record).get("datasets", {}).get(name)
+def _dataset_of(results: Path, plan: dict, name: str) -> Path:
+    """Return a prepared dataset of a results folder, by its plan; that of any key if there is no plan."""
+    planned: dict | None = plan.get("datasets", {}).get(name)
     folders = [results / planned["folder"]] if planned else (results / "datasets" / name).glob("*-*")
     first: Path = next(iter(folders), results / "datasets" / name)
     return first / "prepared"

@@ -90,9 +90,16 @@ def _recipes_in(file: Path) -> list[Recipe]:
 def _recipes_of_plan(file: Path) -> list[Recipe]:
     """Return the own recipes of a results folder, from its plan.json: the same networks without the user's files."""
     try:
-        return [from_document(document) for document in json.loads(file.read_text())["recipes"]]
+        if recipes := planned_recipes(json.loads(file.read_text())):
+            return recipes
+        raise LookupError
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise ConfigError(f"networks: {file} is no plan.json of a results folder with recipes of one's own") from error
+
+
+def planned_recipes(plan: Mapping) -> list[Recipe]:
+    """Return the own recipes of a plan."""
+    return [from_document(document) for document in plan.get("recipes", ())]
 
 
 def as_document(recipe: Recipe, shapes: Iterable[tuple[Shape, int]]) -> dict[str, Any]:
