@@ -114,7 +114,7 @@ def test_the_page_has_each_layer_and_the_totals(name):
     assert bool(heads) == bool(network.auxiliary)
     evaluated = sum(flops) - sum(int(row[6].replace(",", "")) for row in heads)
     assert f"{network.parameter_count():,} parameters and {evaluated:,} FLOPs" in text
-    assert f"{recipe.published_parameters:,} parameters at {recipe.published_classes:,} classes (" in text
+    assert f"{recipe.published_parameters:,} parameters at {recipe.published_classes:,} classes." in text
     assert text.count("counts 0.3 times") == len(network.auxiliary)
 
 
