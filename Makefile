@@ -24,7 +24,7 @@ CAMPAIGNS := $(RUN) PYTHONPATH=workflow/scripts:tests python tests/adversary/pla
 .PHONY: all paper paper-archive report test gpu-check expected torch torch-cpu workers cluster clean help lint coverage test-slow test-parity test-faults \
   test-adversary test-load test-gpu test-benchmarks test-cluster test-environments test-fresh test-real-data certify-networks \
   bench-imagenet bench-loading bench-records bench-verdicts \
-  bench-intervals bench-load bench-loops bench-own bench-imported bench-replays bench-workers bench-clipped bench-start bench-cluster bench-matrices \
+  bench-intervals bench-campaigns bench-history bench-load bench-loops bench-own bench-imported bench-replays bench-workers bench-clipped bench-start bench-cluster bench-matrices \
   bench-workflow shown lock gpu-quick prepare images plants honest
 
 ##@ For users
@@ -169,6 +169,12 @@ bench-verdicts: $(VENV)/.installed-dev ## one setting under two names, and one s
 
 bench-intervals: $(VENV)/.installed-dev ## how often intervals hold, how often verdicts are false: half a minute
 	@$(BENCHMARK)/intervals.py
+
+bench-campaigns: $(VENV)/.installed-dev ## verdicts on two simulated campaigns, and what ten large ones take: half an hour
+	@$(BENCHMARK)/campaigns.py
+
+bench-history: $(VENV)/.installed-dev ## how often history.py finds changes, and some that there are not: ten minutes
+	@$(BENCHMARK)/change_points.py
 
 bench-load: $(VENV)/.installed-dev ## do the bounds of disturbed runs hold? Trainings beside loads of 2 to 60 % of a CPU: half an hour
 	@$(BENCHMARK)/load.py

@@ -34,6 +34,7 @@ from trainmark.plan.jobs import make_plan
 from trainmark.plan.matrix import expand_runs
 from trainmark.plan.plan_file import write_plan
 from trainmark.records.evaluation import write_evaluation
+from trainmark.report import remade
 from trainmark.report.collected import collected, write_tables
 from trainmark.report.figures.data import read_data
 from trainmark.report.figures.options import FigureOptions
@@ -41,7 +42,6 @@ from trainmark.report.figures.save import laid_out, save_figures, write_figure
 from trainmark.report.page import render
 from trainmark.tables.sections import read_results
 from trainmark.trainer import Trainer
-from trainmark.verification import results
 from trainmark.verification.results import verify_results
 
 CONFIG = {
@@ -153,7 +153,7 @@ def light(folder, monkeypatch):
         for name in DRAWN_AGAIN:
             write_figure(drawn, again / name)
 
-    monkeypatch.setattr(results, "save_figures", save_one)
+    monkeypatch.setattr(remade, "save_figures", save_one)
     return folder
 
 

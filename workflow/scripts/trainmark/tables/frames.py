@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import IO, Any
 
 import pandas as pd
 
@@ -92,13 +92,13 @@ def rows_of(table: pd.DataFrame) -> list[dict]:
     return plain.where(table.notna(), None).to_dict("records")
 
 
-def read_table(path: Path, types: Mapping[str, str] = NOTHING) -> pd.DataFrame:
+def read_table(file: Path | IO[bytes], types: Mapping[str, str] = NOTHING) -> pd.DataFrame:
     """Read a table from its CSV file. Names remain text, whatever they look like: "2024", "007", "nan". types: of
     columns; an empty cell of one that is no text is missing.
     """
     missing = {column: [""] for column, kind in types.items() if kind != "str"}
     texts = dict.fromkeys(GROUP, "str") | Trainer.__annotations__
-    return pd.read_csv(path, dtype={**texts, **types}, keep_default_na=False, na_values=missing)
+    return pd.read_csv(file, dtype={**texts, **types}, keep_default_na=False, na_values=missing)
 
 
 def is_same_parquet(file: Path, other: Path) -> bool:

@@ -68,6 +68,11 @@ class PairedRatios:
             return ""
         return f"ratios of successive repeats correlate ({self.correlation:.2f}), which widens the interval"
 
+    @property
+    def value(self) -> float:
+        """The estimate of the ratio."""
+        return float(np.exp(_centre(self.logs)))
+
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """The interval of the ratio that is wrong in at most this share of cases; (0, infinity) for too few pairs."""
         if self._is_ranked:
@@ -103,11 +108,7 @@ class PairedRatios:
 
     @property
     def _standard_error(self) -> float:
-        """That of the estimate, from cosine-weighted averages."""
-        count = len(self.logs)
-        angles = np.pi * np.outer(np.arange(1, COSINES + 1), np.arange(count) + 0.5) / count
-        averages = np.sqrt(2 / count) * np.cos(angles) @ _without_outliers(self.logs)
-        return float(np.sqrt(np.mean(averages**2) / count))
+        return standard_error(self.logs)
 
 
 @dataclass(frozen=True)
@@ -161,6 +162,14 @@ def paired_ratios(
 def estimate(ratios: Sequence[float]) -> float:
     """Return the median of the means of any two ratios and of themselves, on a logarithmic scale."""
     return float(np.exp(_centre(np.log(np.asarray(ratios, float)))))
+
+
+def standard_error(logs: np.ndarray) -> float:
+    """Return that of the mean of values in the order of their measurement, from COSINES cosine-weighted averages."""
+    count = len(logs)
+    angles = np.pi * np.outer(np.arange(1, COSINES + 1), np.arange(count) + 0.5) / count
+    averages = np.sqrt(2 / count) * np.cos(angles) @ _without_outliers(logs)
+    return float(np.sqrt(np.mean(averages**2) / count))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -17,11 +17,9 @@ from trainmark.datasets.prepared import ARRAY_KINDS, read_manifest, read_splits
 from trainmark.errors import DataError, TrainmarkError
 from trainmark.files.checksums import sha256_of
 from trainmark.files.system_files import own_paths
-from trainmark.files.whole import write_text
 from trainmark.frameworks.registry import known_frameworks
 from trainmark.paper.kit import make_kit
 from trainmark.plan.code_digests import run_code
-from trainmark.plan.figures import known_figures
 from trainmark.plan.matrix import expand_runs, trained_order
 from trainmark.plan.plan_file import read_plan, refuse_other_folders
 from trainmark.plan.products import MANIFEST, PAPER_FILES, prepared_in
@@ -29,13 +27,9 @@ from trainmark.recipes.catalogue import RECIPES
 from trainmark.recipes.command import FRAMEWORK
 from trainmark.records.evaluation import RECORD_AGAIN, agrees, read_evaluation_of_removed
 from trainmark.records.record import AGAIN
-from trainmark.report.collected import collected, write_tables
-from trainmark.report.figures.data import options_of, read_data
-from trainmark.report.figures.save import save_figures
-from trainmark.report.page import render
+from trainmark.report.remade import make_report, make_tables_and_figures
 from trainmark.tables.frames import is_same_parquet
 from trainmark.tables.remarks import missing_lines
-from trainmark.tables.sections import read_results
 from trainmark.trainer import Trainer
 
 BROKEN = (OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, AssertionError)
@@ -201,16 +195,10 @@ def _check_made(verified: Verified, folder: Path, plan: Mapping) -> None:
 
 
 def _make_again(folder: Path, again: Path, plan: Mapping) -> None:
-    write_tables(*collected(plan, folder), plan, again / "tables")
-    results = read_results(again)
-    for section in results.sections:
-        data = read_data(section, again, options_of(section, plan["config"]["figures"]))
-        save_figures(data, again.joinpath("figures", *section.group), known_figures())
+    results = make_tables_and_figures(plan, folder, again)
     # The report, and with it the paper, also shows the datasets. Commands have none.
     if (folder / "datasets").is_dir() or all(section.is_command for section in results.sections):
-        (again / "report").mkdir()
-        for name, text in zip(("report/index.html", "summary.json"), render(results), strict=True):
-            write_text(again / name, text)
+        make_report(results)
         if (folder / "paper" / PAPER_FILES).exists():
             make_kit(again, again / "paper")
 
