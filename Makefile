@@ -131,8 +131,8 @@ test-environments: $(VENV)/.installed-dev ## --sdm conda with a stand-in, --sdm 
 	@$(RUN) BASE="$(BASE)" $(PYTEST) -m environments
 
 # SUITES="trixie sid" names the systems.
-test-fresh: ## from a fresh Debian 13 and Debian unstable to the report and the unit tests (root, debootstrap): 20 minutes
-	@$(PYTHON) tests/fresh_systems.py $(SUITES)
+test-fresh: ## from a fresh Debian 13 and Debian unstable to the report and the unit tests (root, debootstrap): 20 minutes (TESTS=<paths>)
+	@TESTS="$(TESTS)" $(PYTHON) tests/fresh_systems.py $(SUITES)
 
 test-gpu: $(VENV)/.installed-dev ## what a GPU has to show, in stages, into build/gpu-results (PART=quick, more or whole; STAND_IN=1: without a GPU)
 	@$(RUN) python tests/gpu_stages.py $(if $(STAND_IN),--stand-in) $(PART)

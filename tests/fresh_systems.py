@@ -2,7 +2,7 @@
 
 debootstrap makes each system in a folder, with Python, git and make alone. A clone of HEAD is copied in, and `make`
 runs there; where its last sentence names a command that helps, that one runs, so that each of them is tried. Then
-`verify.py` checks the results, and the quick unit tests run.
+`verify.py` checks the results, and the quick unit tests run, or those that the variable TESTS names.
 """
 
 import os
@@ -84,8 +84,8 @@ class System:
         return "".join(lines[-3:])
 
 
-def try_out(suite: str, folder: Path) -> bool:
-    """Return whether a system goes from `make` to the tests."""
+def try_out(suite: str, folder: Path, tests: str) -> bool:
+    """Return whether a system goes from `make` to the tests. tests: those that run there."""
     system = System(suite, folder)
     make = "make CORES=2"
     told = system.call(make)
@@ -95,7 +95,7 @@ def try_out(suite: str, folder: Path) -> bool:
         told = system.call(make)
         if (again := NEEDED.search(told)) and again[0] == helps[0]:
             return False  # what it named does not help
-    for step in (".venv/bin/python workflow/scripts/verify.py results", "make test TESTS=tests/unit"):
+    for step in (".venv/bin/python workflow/scripts/verify.py results", f"make test TESTS='{tests}'"):
         if not system.status:
             system.call(step)
     return not system.status
@@ -108,7 +108,7 @@ def main() -> None:
     failed = []
     for suite in sys.argv[1:] or SUITES:
         with tempfile.TemporaryDirectory(prefix="trainmark-fresh-") as folder:
-            if not try_out(suite, Path(folder)):
+            if not try_out(suite, Path(folder), os.environ.get("TESTS") or "tests/unit"):
                 failed.append(suite)
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")

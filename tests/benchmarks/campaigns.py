@@ -44,7 +44,7 @@ def simulated(machine: str, repeats: int, rng: np.random.Generator, factor: floa
             flat[place] = 0.5 * flat[place - 1] + np.sqrt(0.75) * flat[place]
     logs = NOISE * noise + (np.linspace(0, 0.1, repeats * len(TRAINERS)).reshape(shape) if machine == "drifting" else 0)
     seconds = factor * np.exp(logs.ravel())
-    return Campaign("simulated", {}, _runs(repeats).assign(training_seconds=seconds), pd.DataFrame())
+    return Campaign("simulated", {}, _runs(repeats).assign(training_seconds=seconds), pd.DataFrame(), {})
 
 
 @cache

@@ -9,6 +9,7 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
 from campaigns_for_tests import write_other
 from harness import REPOSITORY
@@ -18,6 +19,7 @@ from trainmark.campaigns.differences import NOT_SLOWER, SLOWER, UNDECIDED, compa
 from trainmark.campaigns.folders import read_campaigns
 from trainmark.campaigns.presented import as_page, document
 from trainmark.campaigns.sameness import CIRCUMSTANCES
+from trainmark.files.checksums import sha256_of
 from trainmark.tables.bounds import LEAST
 from trainmark.tables.metrics import COMPARED
 
@@ -55,8 +57,8 @@ def slowed(campaign, factor):
 
 def with_settings(campaign, **settings):
     """A campaign that was trained with these settings."""
-    jobs = {of: {**job, "settings": {**job["settings"], **settings}} for of, job in campaign.plan["jobs"].items()}
-    return replace(campaign, plan={**campaign.plan, "jobs": jobs})
+    trained = {of: {**one, "settings": {**one["settings"], **settings}} for of, one in campaign.trained.items()}
+    return replace(campaign, trained=trained)
 
 
 def verdicts_of(comparison, metric="training_seconds"):
@@ -113,8 +115,8 @@ def test_nothing_is_claimed_of_another_training(both, name, value):
 
 
 def test_nothing_is_claimed_of_other_data_of_the_same_name(both):
-    for job in both[1].plan["jobs"].values():
-        job["inputs"]["dataset"] = "f" * 8
+    for one in both[1].trained.values():
+        one["inputs"]["dataset"] = "f" * 8
     (claim,) = compare(*both).claims
     assert claim.startswith("Nothing may be claimed: the data differ")
 
@@ -142,6 +144,14 @@ def test_disturbed_times_count_within_their_bounds(both, least, verdict):
     assert {text.partition(":")[0] for text in verdicts_of(comparison).values()} == {verdict}
     if verdict == "withheld":
         assert "4 of 8 and 0 of 8 runs disturbed (foreign load)" in str(verdicts_of(comparison))
+
+
+def test_a_campaign_that_diverged_is_named(both):
+    diverged = with_columns(both[1], status="diverged", **dict.fromkeys(COMPARED, np.nan))
+    rows = compare(both[0], diverged).rows
+    assert {(row["verdict"], row["note"]) for row in rows} == {
+        ("too few runs (8 and 0, needs 6)", "second: 8 of 8 diverged")
+    }
 
 
 def test_too_few_runs_get_no_verdict(both):
@@ -229,7 +239,7 @@ BROKEN = {
         lambda folder: (folder / "plan.json").write_text("{"),
         "is damaged, or of another version",
     ),
-    "a plan without jobs": (lambda folder: edited(folder / "plan.json", b'"jobs": {', b'"works": {'), "it lacks jobs"),
+    "a plan without an order": (lambda folder: edited(folder / "plan.json", b'"order"', b'"rank"'), "it lacks order"),
     "an unreadable table": (lambda folder: (folder / "tables/manifest.json").write_bytes(b"\xff"), "is damaged"),
 }
 
@@ -241,6 +251,16 @@ def test_what_is_no_whole_campaign_is_refused_in_a_sentence(first, again, tmp_pa
     damage(folder)
     assert words in (message := message_of(read_campaigns, [first, folder]))
     assert str(folder) in message
+
+
+def test_tables_of_another_version_are_refused(again, tmp_path):
+    folder = shutil.copytree(again, tmp_path / "results")
+    runs = folder / "tables" / "runs.parquet"
+    pd.read_parquet(runs).drop(columns="waited").to_parquet(runs, index=False)
+    manifest = json.loads((folder / "tables" / "manifest.json").read_text())
+    manifest["tables"]["runs.parquet"] = sha256_of(runs)
+    (folder / "tables" / "manifest.json").write_text(json.dumps(manifest))
+    assert "another version of trainmark made its tables, without waited" in message_of(read_campaigns, [folder])
 
 
 def test_what_else_is_no_campaign_is_refused_in_a_sentence(first, again, tmp_path):

@@ -141,6 +141,7 @@ def test_errors_are_one_sentence(folders, tmp_path):
         assert done.returncode == 1 and message in done.stderr and len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_the_weekly_workflow_of_the_page_compares_and_keeps_the_history(folders, tmp_path):
     """Its script runs beside stand-ins that make the campaign of a week: one as fast as the last one, then a slower."""
     (text,) = re.findall(r"```yaml\n(.*?)```", (REPOSITORY / "docs" / "ci.md").read_text(), re.DOTALL)

@@ -108,6 +108,7 @@ def test_the_page_keeps_machines_apart(merged):
     assert sorted(runs["number"]) == list(range(1, 33))
 
 
+@pytest.mark.slow
 def test_a_merged_folder_merges_again_and_the_given_ones_stay(tmp_path):
     one, other = (write(tmp_path / name, name, repeats=2) for name in ("one", "other"))
     merge([("a", one)], tmp_path / "merged")
@@ -118,6 +119,7 @@ def test_a_merged_folder_merges_again_and_the_given_ones_stay(tmp_path):
     assert {path: data for path, data in content(tmp_path).items() if path.parts[0] != "again"} == before
 
 
+@pytest.mark.slow
 def test_an_archive_gives_what_its_folder_gives(folders, merged, tmp_path):
     given = []
     for label, folder in folders.items():

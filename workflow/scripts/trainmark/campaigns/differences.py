@@ -70,7 +70,7 @@ class Comparison:
             _row(one, metric, self.first.name)
             for one in self.settings
             for metric in COMPARED
-            if all(runs[metric].notna().any() for runs in one.runs)
+            if metric == DECIDING or all(runs[metric].notna().any() for runs in one.runs)
         ]
         for metric in COMPARED:
             family = [row for row in rows if row["metric"] == metric and row["test"]]
@@ -216,8 +216,8 @@ def judged(comparison: Comparison, limit: float) -> list[tuple[str, str]]:
     """
     rows = [row for row in comparison.rows if row["metric"] == DECIDING]
     tested = [row for row in rows if row["test"]]
-    above = holm([row["test"].p_above(limit) for row in tested])
-    below = holm([row["test"].p_below(limit) for row in tested])
+    above = holm([min(1.0, 2 * row["test"].p_above(limit)) for row in tested])  # from both sides, as the interval
+    below = holm([min(1.0, 2 * row["test"].p_below(limit)) for row in tested])
     found = {id(row): both for row, both in zip(tested, zip(above, below, strict=True), strict=True)}
     return [_judged(row, limit, *found.get(id(row), (1.0, 1.0))) for row in rows]
 

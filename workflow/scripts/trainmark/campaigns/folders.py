@@ -13,9 +13,10 @@ import pandas as pd
 
 from trainmark.errors import DataError, in_one_sentence, why
 from trainmark.plan.products import MANIFEST, RESULTS
-from trainmark.plan.run import Run, of_trainer
+from trainmark.tables.bounds import LEAST
 from trainmark.tables.formatting import counted
-from trainmark.tables.frames import read_table, rows_of
+from trainmark.tables.frames import SETTING, read_table
+from trainmark.tables.metrics import COMPARED
 
 Place = Path | zipfile.Path
 """A folder or a file, which may be in an archive."""
@@ -25,31 +26,36 @@ PLAN, RUNS, PARITY, SUMMARY = "plan.json", "runs.parquet", "parity.csv", "summar
 PROCESS = ["host", "started", "cpus", "wall_seconds"]
 """Columns of the table of runs in which two runs differ. Those of one run are equal, also after it was renamed."""
 
+NEEDED = (
+    *SETTING, *PROCESS, *COMPARED, *LEAST.values(), "number", "repeat", "status", "disturbed", "waited", "device",
+    "record", "record_sha256",
+)  # fmt: skip
+"""Columns of the table of runs without which nothing can be compared."""
+
+AGAIN = "run snakemake there to its end, with this version"
+
 NAMED = 3
 """A text names at most so many things of a list."""
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """A campaign, as its tables have it.
+    """A campaign, as its tables and records have it.
 
     name: what it is called; the path that was given. plan: see `plan.jobs.make_plan`. runs, parity: its tables.
+    trained: a record of each setting, by the values of the columns SETTING.
     """
 
     name: str
     plan: Mapping = field(repr=False)
     runs: pd.DataFrame = field(repr=False)
     parity: pd.DataFrame = field(repr=False)
+    trained: Mapping[tuple, Mapping] = field(repr=False)
 
     @property
     def began(self) -> str:
         """When its first run started, in UTC: "2026-11-30T07:14:58+00:00"."""
         return str(self.runs["started"].min())
-
-    def job(self, run: Mapping) -> Mapping:
-        """What decides the training of a run (`settings`, `inputs`, `code`). run: a row of its table."""
-        job: Mapping = self.plan["jobs"][of_trainer(Run.of(run))]
-        return job
 
 
 def read_campaigns(paths: Sequence[Path]) -> list[Campaign]:
@@ -77,26 +83,32 @@ def read_campaign(path: Path) -> Campaign:
         plan = json.loads((folder / PLAN).read_bytes())
         manifest = json.loads((folder / "tables" / MANIFEST).read_bytes())
         tables = {name: (folder / "tables" / name).read_bytes() for name in (RUNS, PARITY)}
-        _refuse_changed(path, {name: (data, manifest["tables"][name]) for name, data in tables.items()})
+        changed = [name for name, data in tables.items() if sha256(data).hexdigest() != manifest["tables"][name]]
         runs, parity = pd.read_parquet(BytesIO(tables[RUNS])), read_table(BytesIO(tables[PARITY]))
+        if lacking := some(sorted({*NEEDED} - {*runs})):
+            raise DataError(f"{path}: another version of trainmark made its tables, without {lacking}; {AGAIN}")
         if manifest["order"] != plan["order"] or {*runs["record"]} != {*plan["records"].values()} or runs.empty:
-            raise DataError(f"{path}: its tables are not of the runs of its plan.json; run snakemake there to its end")
-        records = dict(zip(runs["record"], runs["record_sha256"], strict=True))
-        _refuse_changed(path, {name: ((folder / name).read_bytes(), digest) for name, digest in records.items()})
-        campaign = Campaign(str(path), plan, runs, parity)
-        for run in rows_of(runs):
-            campaign.job(run)
+            raise DataError(f"{path}: its tables are not of the runs of its plan.json; {AGAIN}")
+        trained: dict[tuple, dict] = {}
+        for *setting, name, digest in runs[[*SETTING, "record", "record_sha256"]].itertuples(index=False):
+            data = (folder / name).read_bytes()
+            if sha256(data).hexdigest() != digest:
+                changed.append(name)
+            elif tuple(setting) not in trained:
+                trained[tuple(setting)] = json.loads(data)
+        if changed:
+            raise DataError(f"{path}: {some(changed)} changed after the tables were made; {AGAIN}, or call verify.py")
+        return Campaign(str(path), plan, runs, parity, trained)
     except (FileNotFoundError, KeyError, NotADirectoryError) as error:
         missing = getattr(error, "filename", None) or str(error).strip("'\"")
         raise DataError(
             f"{path} is no results folder of this version of trainmark, or its campaign is not finished: it lacks "
-            f"{missing}; run snakemake there to its end"
+            f"{missing}; {AGAIN}"
         ) from error
     except OSError as error:
         raise DataError(f"{path} can't be read {why(error)}") from error
     except (ValueError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise DataError(f"{path} is damaged, or of another version of trainmark: {in_one_sentence(error)}") from error
-    return campaign
 
 
 def place_of(path: Path) -> Place:
@@ -120,16 +132,6 @@ def place_of(path: Path) -> Place:
     if len(plans) != 1:
         raise DataError(f"{path} has no results of archive.py: found {len(plans)} files {RESULTS}/{PLAN}, needs one")
     return zipfile.Path(archive, plans[0].removesuffix(PLAN))
-
-
-def _refuse_changed(path: Path, files: Mapping[str, tuple[bytes, str]]) -> None:
-    """Raise DataError if a file has another SHA-256 than when the tables were made. files: (content, SHA-256)."""
-    changed = [name for name, (data, digest) in files.items() if sha256(data).hexdigest() != digest]
-    if changed:
-        raise DataError(
-            f"{path}: {some(changed)} changed after the tables were made; run snakemake there, or call verify.py, "
-            "which says more"
-        )
 
 
 def some(names: Sequence[str]) -> str:

@@ -99,7 +99,9 @@ def _changes(
         before, after = (campaigns[index] for index in indices)
         at_first, at_second = (runs[runs["campaign"] == index] for index in indices)
         known = facts((before, after), (at_first, at_second))
-        changed = [one.change for one in [*blocking(known), *changes(known)] if one.status == DIFFERENT]
+        changed = [
+            text for one in (*blocking(known), *changes(known)) if one.status == DIFFERENT for text in one.changes
+        ]
         ratio = second / first if first else None
         yield {
             "place": place, "before": before.name, "after": after.name, "median_before": first,

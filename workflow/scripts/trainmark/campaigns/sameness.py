@@ -10,7 +10,7 @@ from trainmark.campaigns.folders import Campaign
 from trainmark.config.load import keys_that_decide
 from trainmark.parity.compare import NOT_CERTIFIED
 from trainmark.tables.formatting import listed
-from trainmark.tables.frames import select_group
+from trainmark.tables.frames import SETTING, select_group
 from trainmark.trainer import Trainer
 from trainmark.variant import GROUP
 
@@ -56,13 +56,13 @@ class Fact:
         return SAME if self.first == self.second else DIFFERENT
 
     @property
-    def change(self) -> str:
-        """What changed, in words: "threads from 1 to 2"; of versions only those that differ."""
+    def changes(self) -> list[str]:
+        """What changed, in words: "threads from 1 to 2"; of versions one for each package that differs."""
         if self.name == "versions":
             before, after = _packages(self.first), _packages(self.second)
             names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-            return ", ".join(f"{name} from {before.get(name, 'none')} to {after.get(name, 'none')}" for name in names)
-        return f"{self.name} from {short(self.first)} to {short(self.second)}"
+            return [f"{name} from {before.get(name, 'none')} to {after.get(name, 'none')}" for name in names]
+        return [f"{self.name} from {short(self.first)} to {short(self.second)}"]
 
 
 def short(text: str | None) -> str:
@@ -75,12 +75,12 @@ def short(text: str | None) -> str:
 def facts(campaigns: tuple[Campaign, Campaign], runs: tuple[pd.DataFrame, pd.DataFrame]) -> list[Fact]:
     """What is the same in the runs of a setting. runs: its rows of the table of runs of each campaign."""
     firsts = [own.iloc[0].to_dict() for own in runs]
-    jobs = [one.job(run) for one, run in zip(campaigns, firsts, strict=True)]
+    records = [one.trained[tuple(run[key] for key in SETTING)] for one, run in zip(campaigns, firsts, strict=True)]
     arithmetic, others = (
         {*keys_that_decide(["training"])} - {*APART},
         {*keys_that_decide(["record", "tuned"]), "loader"},
     )
-    inputs, settings = [job["inputs"] for job in jobs], [_flat(job["settings"]) for job in jobs]
+    inputs, settings = [one["inputs"] for one in records], [_flat(one["settings"]) for one in records]
     known: list[tuple[str, str, Iterable[str | None]]] = [
         ("recipe", TRAINING, _differing([_flat(one["recipe"]) for one in inputs])),
         ("settings", TRAINING, _differing(settings, arithmetic)),
@@ -116,7 +116,7 @@ def claim(of_setting: Iterable[Fact]) -> str:
     known = list(of_setting)
     if found := blocking(known):
         return f"Nothing may be claimed: {listed(map(_why_not, found))}."
-    changed = [one.change for one in changes(known)]
+    changed = [text for one in changes(known) for text in one.changes]
     unknown = [one.name for one in known if one.status == UNKNOWN]
     unless = f" Unknown: {listed(unknown)}." if unknown else ""
     if not changed:
