@@ -171,7 +171,7 @@ bench-intervals: $(VENV)/.installed-dev ## how often intervals hold, how often v
 	@$(BENCHMARK)/intervals.py
 
 bench-campaigns: $(VENV)/.installed-dev ## verdicts on two simulated campaigns, and what ten large ones take: half an hour
-	@$(BENCHMARK)/campaigns.py
+	@$(BENCHMARK)/two_campaigns.py
 
 bench-history: $(VENV)/.installed-dev ## how often history.py finds changes, and some that there are not: ten minutes
 	@$(BENCHMARK)/change_points.py

@@ -268,6 +268,10 @@ def test_what_else_is_no_campaign_is_refused_in_a_sentence(first, again, tmp_pat
     alone.write_text("{}")
     assert "give its results folder" in message_of(read_campaigns, [first, alone])
     assert "is no archive of archive.py" in message_of(read_campaigns, [first, first / "plan.json"])
+    with zipfile.ZipFile(tmp_path / "damaged.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a/results/plan.json", "text" * 1000)
+    edited(tmp_path / "damaged.zip", b"\xed\xc3", b"\xff\xff")
+    assert "is damaged" in message_of(read_campaigns, [first, tmp_path / "damaged.zip"])
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
         archive.writestr("a.txt", "text")
     assert "needs one" in message_of(read_campaigns, [first, tmp_path / "other.zip"])

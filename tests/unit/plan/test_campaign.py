@@ -4,8 +4,8 @@ import json
 import re
 
 import pytest
-from campaigns import GROUP, campaign_of, config_of, wildcards
 from harness import Wildcards
+from planned_campaigns import GROUP, campaign_of, config_of, wildcards
 
 from trainmark.config.load import load_config
 from trainmark.plan.campaign import Campaign, option

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from campaigns import config_of
+from planned_campaigns import config_of
 from records_for_tests import key_of_record, record
 
 from trainmark.config.load import load_config

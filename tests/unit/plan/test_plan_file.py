@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from campaigns import campaign_of
+from planned_campaigns import campaign_of
 
 from trainmark.errors import DataError
 from trainmark.plan.audits import removes_weights, writes_weights

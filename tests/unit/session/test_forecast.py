@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from campaigns import config_of
+from planned_campaigns import config_of
 from records_for_tests import place_of, record
 
 from trainmark.plan.matrix import expand_runs, why_no_verdict, with_devices

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from campaigns import GROUP, TRAINER, campaign_of, config_of
+from planned_campaigns import GROUP, TRAINER, campaign_of, config_of
 
 from trainmark.errors import WORKFLOW_VARIABLE, BusyError, DataError, DeviceError
 from trainmark.frameworks.registry import check_installed

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from campaigns import campaign_of
+from planned_campaigns import campaign_of
 from records_for_tests import place_of, record
 
 from trainmark.errors import ConfigError

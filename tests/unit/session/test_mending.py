@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from campaigns import campaign_of
+from planned_campaigns import campaign_of
 from records_for_tests import disturbed, record
 
 from trainmark.plan.plan_file import write_plan

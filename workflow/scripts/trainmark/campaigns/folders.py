@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -107,7 +108,7 @@ def read_campaign(path: Path) -> Campaign:
         ) from error
     except OSError as error:
         raise DataError(f"{path} can't be read {why(error)}") from error
-    except (ValueError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+    except (ValueError, TypeError, AttributeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{path} is damaged, or of another version of trainmark: {in_one_sentence(error)}") from error
 
 
