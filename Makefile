@@ -108,7 +108,7 @@ test-parity: $(VENV)/.installed-dev ## certify every network in every framework,
 	@$(RUN) python -m pytest --durations=30 -m parity $(TESTS)
 
 test-slow: $(VENV)/.installed-dev ## single tests that take long: minutes
-	@$(RUN) $(PYTEST) -m slow
+	@$(RUN) $(PYTEST) -m slow $(TESTS)
 
 test-faults: $(VENV)/.installed-dev ## kill workflows and runs in every phase, by every signal: some minutes
 	@$(RUN) $(PYTEST) -m faults $(TESTS)
