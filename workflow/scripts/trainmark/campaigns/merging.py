@@ -97,7 +97,8 @@ class _Source(NamedTuple):
         config, runs, experiments, claims = self.campaign.plan["config"], self.campaign.runs, {}, []
         for name, one in config["experiments"].items():
             own = runs[runs["experiment"] == name]
-            machines = ", ".join((own["host"] + " (" + own["device_name"].astype(str) + ")").unique()) or "no machine"
+            devices = own["gpu"].where(own["device"] == "gpu", own["cpu_model"]).fillna("unknown")
+            machines = ", ".join((own["host"] + " (" + devices + ")").unique()) or "no machine"
             origin = f"{self.label}: {Path(self.campaign.name).name}, trained on {machines}."
             experiments[self.of(name)] = {**one, "description": f"{one['description']} {origin}".strip()}
         bases = {split_name(name)[0] for name in config["experiments"]}
