@@ -95,7 +95,7 @@ def try_out(suite: str, folder: Path, tests: str) -> bool:
         told = system.call(make)
         if (again := NEEDED.search(told)) and again[0] == helps[0]:
             return False  # what it named does not help
-    for step in (".venv/bin/python workflow/scripts/verify.py results", f"make test TESTS='{tests}'"):
+    for step in (".venv/bin/python workflow/scripts/verify.py results", f'make test TESTS="{tests}"'):
         if not system.status:
             system.call(step)
     return not system.status
