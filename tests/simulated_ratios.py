@@ -26,11 +26,15 @@ def of_a_machine(machine: str, trials: int, pairs: int) -> np.ndarray:
 
 def correlated(trials: int, pairs: int, correlation: float) -> np.ndarray:
     """Ratios whose logarithms are a stationary autoregressive process of normal values."""
-    rng = np.random.default_rng(pairs)
-    logs = rng.normal(size=(trials, pairs))
-    for repeat in range(1, pairs):
-        logs[:, repeat] = correlation * logs[:, repeat - 1] + np.sqrt(1 - correlation**2) * logs[:, repeat]
-    return np.exp(0.05 * logs)
+    return np.exp(0.05 * autoregressive(np.random.default_rng(pairs), (trials, pairs), correlation))
+
+
+def autoregressive(rng: np.random.Generator, shape: tuple[int, int], correlation: float = 0.5) -> np.ndarray:
+    """Series of normal values, (series, values), of which each correlates with the one before it."""
+    values = rng.normal(size=shape)
+    for place in range(1, shape[1]):
+        values[:, place] = correlation * values[:, place - 1] + np.sqrt(1 - correlation**2) * values[:, place]
+    return values
 
 
 SAME = {

@@ -6,6 +6,7 @@ Run: make bench-history. The medians of campaigns are simulated. Their noise is 
 from collections.abc import Callable
 
 import numpy as np
+from simulated_ratios import autoregressive
 
 from trainmark.campaigns.change_points import change_points, fewest
 
@@ -16,18 +17,10 @@ CAMPAIGNS = (8, 10, 12, 15, 20, 30)
 NOISE, CHANGE = 0.01, 0.05
 
 
-def _wandering(random: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-    """Values of which each correlates with the one before it by 0.5."""
-    values = random.normal(size=shape)
-    for place in range(1, shape[1]):
-        values[:, place] = 0.5 * values[:, place - 1] + 0.75**0.5 * values[:, place]
-    return values
-
-
 KINDS: dict[str, Callable] = {
     "quiet (normal noise)": lambda random, shape: random.normal(size=shape),
     "heavy tails (Student's t with 2 degrees of freedom)": lambda random, shape: random.standard_t(2, size=shape),
-    "wandering (an autocorrelation of 0.5)": _wandering,
+    "wandering (an autocorrelation of 0.5)": autoregressive,
 }
 
 

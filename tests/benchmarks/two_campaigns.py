@@ -14,7 +14,7 @@ import pandas as pd
 from campaigns_for_tests import write_other
 from scipy.special import stdtrit
 from scipy.stats import nct
-from simulated_ratios import MISSING, SAME
+from simulated_ratios import MISSING, SAME, autoregressive
 
 from trainmark.campaigns.differences import Comparison, Setting, compare
 from trainmark.campaigns.folders import Campaign, read_campaigns
@@ -37,11 +37,10 @@ CAMPAIGNS, RUNS = 10, 1000
 def simulated(machine: str, repeats: int, rng: np.random.Generator, factor: float = 1.0) -> Campaign:
     """A campaign of four trainers; each repeat trains all of them. factor: by how much it is slower."""
     shape = (repeats, len(TRAINERS))
-    noise = rng.standard_t(2, shape) if machine == "heavy tails" else rng.normal(size=shape)
     if machine == "correlated":
-        flat = noise.ravel()
-        for place in range(1, flat.size):
-            flat[place] = 0.5 * flat[place - 1] + np.sqrt(0.75) * flat[place]
+        noise = autoregressive(rng, (1, repeats * len(TRAINERS))).reshape(shape)
+    else:
+        noise = rng.standard_t(2, shape) if machine == "heavy tails" else rng.normal(size=shape)
     logs = NOISE * noise + (np.linspace(0, 0.1, repeats * len(TRAINERS)).reshape(shape) if machine == "drifting" else 0)
     seconds = factor * np.exp(logs.ravel())
     return Campaign("simulated", {}, _runs(repeats).assign(training_seconds=seconds), pd.DataFrame(), {})

@@ -8,7 +8,7 @@ from math import ceil, isinf
 import pandas as pd
 
 from trainmark.campaigns.folders import Campaign, some
-from trainmark.campaigns.sameness import EVIDENCE, Fact, blocking, claim, facts
+from trainmark.campaigns.sameness import EVIDENCE, SAME, Fact, blocking, claim, facts
 from trainmark.errors import DataError
 from trainmark.plan.matrix import LEAST_PAIRS
 from trainmark.plan.run import group_title
@@ -47,7 +47,7 @@ class Setting:
     @property
     def same_seed(self) -> bool:
         """Whether equal repeats began with the same weights and batches, so that their results are pairs."""
-        return all(one.status == "same" for one in self.facts if one.kind == EVIDENCE)
+        return all(one.status == SAME for one in self.facts if one.kind == EVIDENCE)
 
 
 @dataclass(frozen=True)
@@ -128,13 +128,8 @@ def _row(setting: Setting, metric: str, first: str) -> dict:
     """The row that compares a setting by a metric; if there is a `test`, without its verdict."""
     used = [_used(runs, metric) for runs in setting.runs]
     own = columns_of(setting.values[:3], Trainer(*setting.values[3:-1])) | {"epochs": setting.values[-1]}
-    own |= {
-        "setting": setting.name,
-        "compared_with": first,
-        "runs_first": len(used[0]),
-        "runs": len(used[1]),
-        "bounded": 0,
-    }
+    own |= {"setting": setting.name, "compared_with": first, "bounded": 0}
+    own |= {"runs_first": len(used[0]), "runs": len(used[1])}
     own |= {f"median_{which}": one["value"].median() for which, one in zip(SIDES, used, strict=True)}
     verdict = _withheld(setting, metric, used)
     test = None if verdict else _test(setting, metric, used)
@@ -211,7 +206,7 @@ def _used(runs: pd.DataFrame, metric: str) -> pd.DataFrame:
 def judged(comparison: Comparison, limit: float) -> list[tuple[str, str]]:
     """Is the training time of a setting more than `limit` (1.05: 5 %) times that of the first campaign?
 
-    Yields for each setting (SLOWER, NOT_SLOWER or UNDECIDED, a sentence). Both answers are corrected for the number of
+    Returns for each setting (SLOWER, NOT_SLOWER or UNDECIDED, a sentence). Both answers are corrected for the number of
     settings (Holm), so that one of them is wrong in at most LEVEL of cases.
     """
     rows = [row for row in comparison.rows if row["metric"] == DECIDING]
