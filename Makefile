@@ -65,7 +65,7 @@ workers: $(VENV)/.installed ## add MPI, for runs with several workers: 22 MB
 
 # A line of a .pth file is one more folder on Python's path: Snakemake looks there for its plug-ins.
 ADD_EXECUTOR = $(VENV)/bin/python -c 'import pathlib, sysconfig; \
-  pathlib.Path(sysconfig.get_path("purelib"), "trainmark.pth").write_text("$(CURDIR)/workflow/executor\n")'
+  pathlib.Path(sysconfig.get_path("purelib"), "trainmark.pth").write_text(f"{pathlib.Path.cwd()}/workflow/executor\n")'
 cluster: $(VENV)/.installed ## let Snakemake find the executor of the profiles for Slurm, Grid Engine and TSUBAME
 	@$(ADD_EXECUTOR)
 

@@ -276,4 +276,7 @@ def run(command: list[str], environment: dict[str, str], *, must: bool = True) -
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

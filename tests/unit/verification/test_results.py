@@ -422,5 +422,12 @@ def test_a_folder_without_results_is_refused(tmp_path):
         verify_results(tmp_path, data=False)
 
 
+def test_a_folder_whose_last_call_had_no_experiments_has_no_problems(tmp_path):
+    write_plan(tmp_path / "plan.json", make_plan(*load_config([], {"prepare": ["digits"]})))
+    (tmp_path / "runs").mkdir()
+    verified = verify_results(tmp_path, data=False)
+    assert verified.problems == [] and "no run was checked" in " ".join(verified.facts)
+
+
 def test_help_says_what_it_does():
     assert "Verify a results folder, also somebody else's" in run_verify("--help").stdout

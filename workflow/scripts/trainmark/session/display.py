@@ -43,6 +43,9 @@ LOG_TAIL_BYTES = 20_000
 STATES = r"^(waiting for its device|training|epoch \d+(?:: step .*left$)?)"
 """Lines of the log of a training job that say how far it is; the part in parentheses is shown."""
 
+UNWRITTEN = "exit status 120"
+"""How Python ends that could not write what it had printed."""
+
 CHECKING_CLAIMS = "checking the claims"
 
 TITLES = {
@@ -286,7 +289,8 @@ class WorkflowDisplay(logging.Handler):
         lines = tail(log).split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip(" -")), "")
         log_end = f"; its log ends with: {last[:200]}" if last else ""
-        return f"it ended with no exception ({self._exit_status or 'killed?'}){log_end}"
+        full = "; its log could not be written: is the disk full?" if self._exit_status == UNWRITTEN else ""
+        return f"it ended with no exception ({self._exit_status or 'killed?'}){full}{log_end}"
 
     def _in(self, colour: str, text: str) -> str:
         return f"{colour}{text}{PLAIN}" if self._colour else text

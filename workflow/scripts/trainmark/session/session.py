@@ -194,6 +194,7 @@ class Session:
             print_line("stopped; the same call makes the tables of what is trained by now", self._terminal)
             return False
 
+    @refusing
     def fail(self) -> None:
         """After the last job, if one failed, make the tables and the report of the runs that are done.
 
