@@ -64,6 +64,24 @@ TINY = {
 }  # fmt: skip
 
 
+OWN_RECIPE = """
+from trainmark.networks.graph import chain
+from trainmark.recipes.recipe import InputTransform, Optimizer, Recipe
+
+
+def linear(input_shape, classes):
+    return chain("linear", input_shape, [("flatten", "Flatten", {}), ("fc", "Dense", {"units": classes})])
+
+
+RECIPE = Recipe(
+    name="linear", architecture=linear, input_shape=(1, 28, 28), initializer="torch",
+    optimizer=Optimizer("momentum_sgd", 0.1, (("momentum", 0.9),)), batch_size=50, input=InputTransform(),
+    evaluated_splits=("test",), published_parameters=7_850, published_classes=10, source="a test",
+)
+"""
+"""A file of the user's with a recipe."""
+
+
 def settings(**changes):
     """The settings of an experiment that a run gets, with the schema's defaults where they are not changed."""
     keys = load.shipped_files()[0]["$defs"]["experiment"]["properties"]

@@ -36,6 +36,7 @@ NOT_DECLARED = {
     "trainmark/plan/*": "which jobs there are, and what each depends on",
     "trainmark/cluster/*": "where a job runs, which its record holds",
     "trainmark/verification/*": "reads results and makes none",
+    "trainmark/remote/*": "where a call of snakemake runs",
     "trainmark/campaigns/*": "compares and merges results, which no job reads again",
     "trainmark/prediction/*": "predictions are printed and not kept",
     "trainmark/datasets/fetching/*": "whatever fetched a file, its SHA-256 is checked",

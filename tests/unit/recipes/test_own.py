@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from harness import OWN_RECIPE as FILE
 
 from trainmark.config.load import load_config
 from trainmark.errors import ConfigError, DataError
@@ -12,21 +13,6 @@ from trainmark.plan.plan_file import read_plan
 from trainmark.recipes import own
 from trainmark.recipes.catalogue import RECIPES
 
-FILE = """
-from trainmark.networks.graph import chain
-from trainmark.recipes.recipe import InputTransform, Optimizer, Recipe
-
-
-def linear(input_shape, classes):
-    return chain("linear", input_shape, [("flatten", "Flatten", {}), ("fc", "Dense", {"units": classes})])
-
-
-RECIPE = Recipe(
-    name="linear", architecture=linear, input_shape=(1, 28, 28), initializer="torch",
-    optimizer=Optimizer("momentum_sgd", 0.1, (("momentum", 0.9),)), batch_size=50, input=InputTransform(),
-    evaluated_splits=("test",), published_parameters=7_850, published_classes=10, source="a test",
-)
-"""
 EXPERIMENT = {"recipes": ["linear"], "datasets": ["digits"], "frameworks": ["chainer", "flax"], "devices": ["cpu"]}
 
 

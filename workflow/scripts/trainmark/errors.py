@@ -51,6 +51,17 @@ class DeviceError(TrainmarkError):
     """The requested device is not available."""
 
 
+class RemoteError(TrainmarkError):
+    """The remote machine can't be reached, or does not do what it is asked.
+
+    is_lost: whether a connection was lost that may be there again soon.
+    """
+
+    def __init__(self, sentence: str, *, is_lost: bool = False) -> None:
+        super().__init__(sentence)
+        self.is_lost = is_lost
+
+
 class HangError(TrainmarkError):
     """A program did not end within its time limit."""
 

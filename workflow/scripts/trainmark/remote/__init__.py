@@ -1,0 +1,1 @@
+"""A campaign on a remote machine, through ssh and rsync."""
