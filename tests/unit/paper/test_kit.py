@@ -152,7 +152,7 @@ def test_latex_warns_of_numbers_of_disturbed_runs_and_refuses_to_compare_them(tm
 
 
 @needs_latex
-@pytest.mark.parametrize("campaign", ["12 trainers", "disturbed", "variants"])
+@pytest.mark.parametrize("campaign", [pytest.param("12 trainers", marks=pytest.mark.slow), "disturbed", "variants"])
 def test_the_example_has_two_columns_and_no_overfull_box(campaign, tmp_path):
     write_campaign(campaign, tmp_path / "results", drawn=False)
     make_kit(tmp_path / "results", tmp_path / "kit")
