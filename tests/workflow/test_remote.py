@@ -1,6 +1,6 @@
 """A campaign on a remote machine whose ssh is a stand-in: the same commands, in another folder of this machine.
 
-With a real sshd and another user: tests/faults/test_remote.py.
+With a real sshd and another user: tests/faults/test_cut_connections.py.
 """
 
 import json

@@ -2,11 +2,11 @@
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from subprocess import CalledProcessError
 
 from trainmark.config.load import REPOSITORY, default_config, load_config
 from trainmark.errors import ConfigError, DataError
@@ -140,6 +140,6 @@ def _git(*arguments: str) -> bytes:
         return git(*arguments, folder=REPOSITORY)
     except FileNotFoundError as error:
         raise DataError("there is no git on the PATH, which tells what belongs to the code: install git") from error
-    except CalledProcessError as error:
+    except subprocess.CalledProcessError as error:
         said = error.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise DataError(f"{REPOSITORY} is no git clone whose code could be copied: {said}") from error

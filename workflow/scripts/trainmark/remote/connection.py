@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trainmark.errors import ConfigError, RemoteError
+from trainmark.machine.programs import run_program
 from trainmark.remote import there
 
 OPTIONS = {
@@ -66,7 +67,7 @@ class Connection:
 
     def __enter__(self) -> "Connection":
         self._sockets = tempfile.mkdtemp(prefix="trainmark-", dir="/tmp")  # the path of a socket has to be short
-        settings = subprocess.run(["ssh", "-G", self.address], capture_output=True, text=True, check=False).stdout
+        settings = run_program(["ssh", "-G", self.address]).stdout
         for name, options in OPTIONS.items():
             if not re.search(rf"^{name} (?!none$|0$)", settings, re.M):
                 self._ssh += options.format(folder=self._sockets).split()
@@ -74,7 +75,7 @@ class Connection:
 
     def __exit__(self, *_: object) -> None:
         if any(Path(self._sockets).iterdir()):
-            subprocess.run([*self._ssh, "-O", "exit", self.address], capture_output=True, check=False)
+            run_program([*self._ssh, "-O", "exit", self.address])
         shutil.rmtree(self._sockets, ignore_errors=True)
 
     def ask(self, action: str, **arguments: Any) -> Iterator[dict]:
@@ -85,6 +86,7 @@ class Connection:
             given.seek(0)
             command = [*self._ssh, self.address, f"{shlex.quote(self._python)} -I -"]
             others, facts = "", {}
+            # No time limit: it follows a call as long as that takes, and ssh notices a connection that is dead.
             process = subprocess.Popen(command, stdin=given, stdout=subprocess.PIPE, stderr=errors)
             try:
                 for line in process.stdout or ():

@@ -55,7 +55,7 @@ def answer(action, arguments):
 
 def look(folder):
     """Tell what the machine has, and what is in the folder."""
-    path = above = os.path.abspath(os.path.expanduser(folder))
+    path = above = os.path.abspath(os.path.join(os.path.expanduser("~"), os.path.expanduser(folder)))
     while not os.path.lexists(above):
         above = os.path.dirname(above)
     modules = [name for name in ("venv", "ensurepip") if not importlib.util.find_spec(name)]
@@ -97,6 +97,7 @@ def _launch(folder, state, call, words, lock):
         if os.path.exists(os.path.join(state, name)):
             os.remove(os.path.join(state, name))
     with open(os.path.join(state, "log"), "w") as log:
+        # No time limit: trainings take as long as they take.
         process = subprocess.Popen(
             ["sh", "-c", WORK, "work", *words],
             cwd=folder,

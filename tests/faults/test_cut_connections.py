@@ -1,6 +1,7 @@
 """A campaign on a remote machine, a real sshd with another user: whatever is cut, killed or full, nothing is lost.
 
-The clocks and the moments of the cuts are printed: make test-faults TESTS="-s -n 0 tests/faults/test_remote.py".
+The clocks and the moments of the cuts are printed:
+make test-faults TESTS="-s -n 0 tests/faults/test_cut_connections.py".
 """
 
 import random
