@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -203,6 +204,15 @@ def copy_of_repository(folder):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(REPOSITORY / name, folder / name)
     return folder
+
+
+def free_ports(count):
+    """So many TCP ports on which nothing listens."""
+    sockets = [socket.create_server(("", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
 
 
 def wait_for(condition, process, seconds=60):

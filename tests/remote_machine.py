@@ -3,7 +3,6 @@
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -11,7 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
-from harness import REPOSITORY, environment, on_path
+import pytest
+from harness import REPOSITORY, environment, free_ports, on_path
 
 USER = "trainmark-remote"
 ADDRESS = "gpubox"
@@ -26,11 +26,14 @@ def why_not():
     return f"needs {' and '.join(lacking)}" if lacking else ""
 
 
+needs_machine = pytest.mark.skipif(bool(why_not()), reason=why_not() or "there can be one")
+
+
 class RemoteMachine:
     """folder: for keys and settings of this side. home: of the user there."""
 
     def __init__(self, folder):
-        self.folder, self.home, self.port = folder, Path(pwd.getpwnam(USER).pw_dir), _free_port()
+        self.folder, self.home, self.port = folder, Path(pwd.getpwnam(USER).pw_dir), free_ports(1)[0]
         self._server = None
         for name in ("host", "other", "id", "stranger"):
             subprocess.run(["ssh-keygen", "-qt", "ed25519", "-N", "", "-f", folder / name], check=True)
@@ -131,12 +134,6 @@ def remote_machine(folder):
     finally:
         machine.stop()
         _remove()
-
-
-def _free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def _remove():

@@ -19,18 +19,11 @@ from datetime import datetime
 from functools import partialmethod
 from pathlib import Path
 
+from harness import free_ports
+
 HOST = socket.gethostname()
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 """Of the daemons, which get nothing else of the tests' environment: sge_execd hands its own on to the jobs."""
-
-
-def free_ports(count):
-    """So many TCP ports on which nothing listens."""
-    sockets = [socket.create_server(("", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 def wait_until(condition, what, seconds=60):

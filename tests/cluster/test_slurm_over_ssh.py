@@ -2,13 +2,13 @@
 
 import pytest
 from harness import experiment_of, finish, write_config
-from remote_machine import remote_machine, why_not
+from remote_machine import needs_machine, remote_machine
 from same_results import compare, records_of
 
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.timeout(1200),
-    pytest.mark.skipif(bool(why_not()), reason=why_not() or "there can be a remote machine"),
+    needs_machine,
 ]
 
 CONFIG = {"experiments": {"small": experiment_of(epochs=[1, 3], repeats=2, keep_weights=True)}}

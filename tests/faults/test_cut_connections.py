@@ -16,12 +16,12 @@ from contextlib import suppress
 import pytest
 import same_results
 from harness import experiment_of, finish, write_config
-from remote_machine import remote_machine, why_not
+from remote_machine import needs_machine, remote_machine
 
 pytestmark = [
     pytest.mark.faults,
     pytest.mark.timeout(1800),
-    pytest.mark.skipif(bool(why_not()), reason=why_not() or "there can be a remote machine"),
+    needs_machine,
 ]
 
 KEEPING = experiment_of(frameworks=["chainer", "flax"], epochs=[1, 3], repeats=2, keep_weights=True)
@@ -82,38 +82,36 @@ def test_cuts_at_random_moments_change_nothing(machine, local, folder):
 
     thread = threading.Thread(target=cut_now_and_then)
     thread.start()
-    with started(machine, folder, "cut") as process:
-        lines = []
-        for line in process.stdout:
-            lines.append(line)
-            phase = line.split()[1] if " copying" in line or " fetching" in line else ""
-            if phase and cuts[phase] < 3:
-                time.sleep(chance.uniform(0, 0.1))
-                cut(phase)
+
+    def cut_in_phase(line, _):
+        phase = line.split()[1] if " copying" in line or " fetching" in line else ""
+        if phase and cuts[phase] < 3:
+            time.sleep(chance.uniform(0, 0.1))
+            cut(phase)
+
+    process, printed = followed(machine, folder, "cut", cut_in_phase)
     ended.set()
     thread.join()
     assert sum(cuts.values()) >= CUTS and cuts["copying"] and cuts["fetching"]
-    check_whole(machine, local, folder, process, "".join(lines), "cut")
+    check_whole(machine, local, folder, process, printed, "cut")
 
 
 def test_a_crash_and_a_restart_of_the_server_lose_nothing(machine, local, folder):
     """The machine crashes while a run trains; in the next call its server is away for a while."""
-    with started(machine, folder, "crashed") as process:
-        for line in process.stdout:
-            if "run 2 of" in line:
-                machine.crash()
+    process, _ = followed(machine, folder, "crashed", lambda line, _: "run 2 of" in line and machine.crash())
     assert process.returncode == 1
     status = machine.remote("status", "--folder", "crashed", folder=folder)
     assert "was interrupted" in status.stdout, status.stdout
-    with started(machine, folder, "crashed") as process:
-        lines, timer = [], threading.Timer(10, machine.start)
-        for line in process.stdout:
-            lines.append(line)
-            if re.match(f"run . of {RUNS}", line) and timer.ident is None:
-                machine.stop()
-                timer.start()
-    assert "trying again" in "".join(lines)
-    check_whole(machine, local, folder, process, "".join(lines), "crashed")
+    timer = threading.Timer(10, machine.start)
+
+    def restart(line, _):
+        if re.match(f"run . of {RUNS}", line) and timer.ident is None:
+            machine.stop()
+            timer.start()
+
+    process, printed = followed(machine, folder, "crashed", restart)
+    assert "trying again" in printed
+    check_whole(machine, local, folder, process, printed, "crashed")
 
 
 def test_a_full_disk_loses_nothing(machine, local, folder):
@@ -123,16 +121,16 @@ def test_a_full_disk_loses_nothing(machine, local, folder):
     results.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m,mode=777", "tmpfs", results], check=True)
     try:
-        with started(machine, folder, "full") as process:
-            lines = []
-            for line in process.stdout:
-                lines.append(line)
-                if "run 2 of" in line:
-                    with suppress(OSError), (results / "other").open("wb") as file:
-                        file.write(bytes(100 << 20))
-        print(f"\n{''.join(lines)}")
-        assert process.returncode == 1 and re.search("(?i)no space left|make room", "".join(lines))
-        assert "disk full?" in "".join(lines) and ", line " not in "".join(lines)  # no traceback
+
+        def fill(line, _):
+            if "run 2 of" in line:
+                with suppress(OSError), (results / "other").open("wb") as file:
+                    file.write(bytes(100 << 20))
+
+        process, printed = followed(machine, folder, "full", fill)
+        print(f"\n{printed}")
+        assert process.returncode == 1 and re.search("(?i)no space left|make room", printed)
+        assert "disk full?" in printed and ", line " not in printed  # no traceback
         (results / "other").unlink()
         done = machine.remote("run", "experiment.yaml", "--folder", "full", folder=folder)
         check_whole(machine, local, folder, done, done.stdout + done.stderr, "full")
@@ -141,10 +139,9 @@ def test_a_full_disk_loses_nothing(machine, local, folder):
 
 
 def test_ctrl_c_ends_the_following_and_stop_ends_the_call(machine, local, folder):
-    with started(machine, folder, "stopped") as process:
-        for line in process.stdout:
-            if "run 1 of" in line:
-                process.send_signal(signal.SIGINT)
+    process, _ = followed(
+        machine, folder, "stopped", lambda line, process: "run 1 of" in line and process.send_signal(signal.SIGINT)
+    )
     assert process.returncode == 128 + signal.SIGINT
     assert "a call runs since" in machine.remote("status", "--folder", "stopped", folder=folder).stdout
     stopped = machine.remote("stop", "--folder", "stopped", folder=folder)
@@ -155,10 +152,15 @@ def test_ctrl_c_ends_the_following_and_stop_ends_the_call(machine, local, folder
     check_whole(machine, local, folder, done, done.stdout + done.stderr, "stopped")
 
 
-def started(machine, folder, name):
-    command = machine.command("run", "experiment.yaml", "--folder", name)
+def followed(machine, folder, name, at_line):
+    """Run the campaign, and call `at_line(line, process)` at each line. Return the process and what it printed."""
+    command, lines = machine.command("run", "experiment.yaml", "--folder", name), []
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen(command, cwd=folder, env=machine.environment, **output)
+    with subprocess.Popen(command, cwd=folder, env=machine.environment, **output) as process:
+        for line in process.stdout:
+            lines.append(line)
+            at_line(line, process)
+    return process, "".join(lines)
 
 
 def check_whole(machine, local, folder, done, printed, name):

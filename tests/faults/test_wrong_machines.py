@@ -5,11 +5,11 @@ import subprocess
 
 import pytest
 from harness import experiment_of, write_config
-from remote_machine import ADDRESS, remote_machine, why_not
+from remote_machine import ADDRESS, needs_machine, remote_machine
 
 pytestmark = [
     pytest.mark.faults,
-    pytest.mark.skipif(bool(why_not()), reason=why_not() or "there can be a remote machine"),
+    needs_machine,
 ]
 
 CONFIG = {"experiments": {"small": experiment_of()}}

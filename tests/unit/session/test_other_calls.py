@@ -17,6 +17,14 @@ def test_a_further_call_has_the_options_of_this_one_with_absolute_paths(monkeypa
     assert other_calls.options_of_call("/a/Snakefile", []) == ["--cores", "2", "--snakefile", "/a/Snakefile"]
 
 
+def test_a_path_is_left_out_however_its_option_is_written():
+    assert other_calls.without_paths(["-dz", "--config", "a=b", "--direc", "z", "-s", "z", "-n"]) == [
+        "--config",
+        "a=b",
+        "-n",
+    ]
+
+
 STAND_IN = """#!/bin/sh
 trap "echo stopped > stopped; exit 1" TERM
 echo "$3 $ASKED" > called

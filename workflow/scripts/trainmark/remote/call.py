@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from trainmark.cluster.site import SITE_FILE
 from trainmark.config.load import REPOSITORY, default_config, load_config
 from trainmark.errors import ConfigError, DataError
 from trainmark.files.checksums import sha256_of
 from trainmark.machine.git import git
-from trainmark.session.other_calls import PATH_OPTIONS
-
-SITE = "config/site.yaml"
+from trainmark.plan.products import RESULTS
+from trainmark.remote.there import STATE
+from trainmark.session.other_calls import PATH_OPTIONS, is_of_paths
 
 PROFILES = ("--profile", "--workflow-profile")
 
@@ -24,7 +25,7 @@ DEFAULTS = {
 }
 """Options of snakemake, and those without which they are given."""
 
-OWN = (".git", ".remote", ".snakemake", ".venv", "results")
+OWN = (".git", ".snakemake", ".venv", RESULTS, STATE)
 """What is not copied, whatever names it, but for weights of a run in results."""
 
 
@@ -51,7 +52,7 @@ def read_call(configs: Sequence[str], also: Sequence[str], options: Sequence[str
 
     Raises ConfigError if the config is refused, or if a path would be another file there.
     """
-    if paths := [option for option in options if _is_of_paths(option.partition("=")[0])]:
+    if paths := [option for option in options if is_of_paths(option)]:
         raise ConfigError(
             f"found the option {paths[0]}; allowed: options of snakemake but {', '.join(sorted(PATH_OPTIONS))}; config "
             "files come before --"
@@ -61,7 +62,7 @@ def read_call(configs: Sequence[str], also: Sequence[str], options: Sequence[str
     configs = configs or [str(file) for file in default if not file.is_absolute()]
     named = [(key, path) for key, path in _named(config) if path[0] not in "/~"]
     given = [*(("config", path) for path in configs), *(("--also", path) for path in also)]
-    files = [_copied(*one) for one in (*given, *named)] + ([SITE] if Path(SITE).exists() else [])
+    files = [_copied(*one) for one in (*given, *named)] + ([SITE_FILE] if Path(SITE_FILE).exists() else [])
     names = {name for option in options for name in (option[:2], option.partition("=")[0])}
     call = [*options, *(word for default, others in DEFAULTS.items() if not names & {*others} for word in default)]
     call += ["--configfile", *configs] if configs else []
@@ -102,12 +103,6 @@ def _copied(key: str, path: str) -> str:
             f"{key}: found {path}, which trainmark has itself on the remote machine; allowed: another name"
         )
     return copied
-
-
-def _is_of_paths(option: str) -> bool:
-    """Return whether snakemake takes this for one of PATH_OPTIONS. Their names may be cut short."""
-    is_cut = len(option) > 2 and any(name.startswith(option) for name in PATH_OPTIONS)
-    return option != "--config" and (option[:2] in PATH_OPTIONS or is_cut)
 
 
 def _content(path: str) -> bytes:

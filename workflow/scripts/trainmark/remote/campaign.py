@@ -182,8 +182,9 @@ class RemoteCampaign:
             "remote.py has not made this folder; name another --folder": not facts["is_free"],
             "a path with a brace or a colon holds no workflow; name another --folder": {*"{}:"} & {*self._path},
         }
-        for sentence in (sentence for sentence, is_so in reasons.items() if is_so):
-            raise RemoteError(f"{self._place}: {sentence}")
+        for sentence, is_so in reasons.items():
+            if is_so:
+                raise RemoteError(f"{self._place}: {sentence}")
 
 
 def _check_results() -> None:

@@ -26,10 +26,17 @@ def without_paths(options: Iterable[str]) -> list[str]:
     kept, is_path = [], False
     for token in options:
         if token.startswith("-"):
-            is_path = token.partition("=")[0] in PATH_OPTIONS
+            is_path = is_of_paths(token)
         if not is_path:
             kept.append(token)
     return kept
+
+
+def is_of_paths(option: str) -> bool:
+    """Return whether snakemake takes this for one of PATH_OPTIONS: a name may be cut short, a value may follow it."""
+    name = option.partition("=")[0]
+    is_cut = len(name) > 2 and any(one.startswith(name) for one in PATH_OPTIONS)
+    return name != "--config" and (name[:2] in PATH_OPTIONS or is_cut)
 
 
 def call_again(options: Iterable[str], variables: Mapping[str, str]) -> int:
